@@ -54,10 +54,9 @@ from onhand.embed.embedder import Embedder
 from onhand.lexical.tokenizer import FUNCTION_WORDS
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import MAX_NAME_CHARS, CatalogTool
-from onhand.tools.forecast import forecast
 from onhand.tools.loading import ESTIMATE, TokenCounter, open_token_counter
 from onhand.tools.ranking import ASKING_WORDS
-from onhand.tools.session import Session
+from onhand.tools.session import Session, forecast
 
 TABLES = ("quality", "misses", "forged", "speed", "tokens")
 BUILDS = 7

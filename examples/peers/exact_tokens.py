@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
-from onhand.tools.forecast import forecast
 from onhand.tools.loading import open_token_counter
+from onhand.tools.session import forecast
 
 SAMPLE = Path(__file__).parents[1] / "sample-tools" / "tools.json"
 

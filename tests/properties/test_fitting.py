@@ -12,7 +12,7 @@ from onhand.corpora.rules import RuleHit, RulesResult
 from onhand.corpora.skill_reading import SkillFileReading, SkillReading, SkillReference
 from onhand.document import Contribution, Section
 from onhand.record import to_json
-from onhand.tools.fitting import fit, fits, json_bytes
+from onhand.tools.fitting import fit_record, fits, json_bytes
 from onhand.tools.schema import answer_schema
 from requirements import requirement
 
@@ -67,7 +67,7 @@ LONG_QUERY = ContextResult(
 @given(ANSWERS, st.integers(4096, 20_000))
 @example(LONG_QUERY, 4096)
 def test_an_answer_that_is_cut_fits_and_still_validates(answer: Any, room: int) -> None:
-    cut = fit(answer, room)
+    cut = fit_record(answer, room).record
     assert json_bytes(cut) <= room
     jsonschema_rs.validate(SCHEMAS[type(answer)], to_json(cut))
     if fits(answer, room):

@@ -12,7 +12,7 @@ from onhand.text import repair_surrogates
 from onhand.tools.arguments import ToolArguments
 from onhand.tools.fitting import MAX_MARKER_BYTES, cap_text
 from onhand.tools.schema import read_type
-from onhand.tools.tool import MAX_DEPTH, Tool, _Copy, _encodable, copy_json
+from onhand.tools.tool import MAX_DEPTH, Tool, _check_encodable, _Copy, copy_json
 from requirements import requirement
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -120,7 +120,7 @@ odd_values = json_like | st.recursive(
 @settings(deadline=None)
 def test_a_value_is_copied_the_quick_way_as_the_careful_way_copies_it(value: Any) -> None:
     try:
-        careful: Any = _Copy(_encodable).of(value, "it", MAX_DEPTH)
+        careful: Any = _Copy(_check_encodable).of(value, "it", MAX_DEPTH)
     except InputError as error:
         careful = str(error)
     try:

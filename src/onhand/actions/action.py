@@ -8,7 +8,7 @@ from onhand.actions.files import stat_file
 from onhand.actions.workspace import Workspace
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Tool, tool
-from onhand.tools.decorate import ErrorPolicy
+from onhand.tools.schema import ErrorPolicy
 from onhand.tools.tool import LOCAL, ArgumentAlias, Hints
 
 MAX_OUTPUT_BYTES = 64 * 1024

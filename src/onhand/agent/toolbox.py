@@ -10,8 +10,8 @@ from onhand.corpora.rules import Rules, rules_on_touch
 from onhand.formats.message import as_mapping
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import catalog_tool
-from onhand.tools.decorate import as_tool
 from onhand.tools.registry import Call, Registry, Result
+from onhand.tools.schema import as_tool
 from onhand.tools.session import Session
 from onhand.tools.tool import Tool
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from onhand.tools.catalog import Catalog, ToolHit, ToolSearchResult
     from onhand.tools.catalog_tool import CatalogTool
-    from onhand.tools.forecast import Forecast
+    from onhand.tools.session import Forecast
 
 FALLBACK = "Tool discovery completed"
 NO_MATCH = "No matching tools found."
@@ -273,8 +273,8 @@ def _add_tokens_arguments(parser: ArgumentParser) -> None:
 
 
 def _print_forecast(catalog: Catalog, arguments: Namespace) -> int:
-    from onhand.tools.forecast import forecast
     from onhand.tools.loading import open_token_counter, parse_policy
+    from onhand.tools.session import forecast
 
     rule, counter = parse_policy(arguments.policy), open_token_counter(arguments.tokenizer)
     found = forecast(catalog, rule, arguments.window, counter, arguments.conversation)

@@ -1,12 +1,12 @@
-"""Keep every tool that may be called, and find the ones that a query asks for.
+"""Store the tools that may be called, and search them.
 
     select:Read,Edit      these tools, in this order
-    +slack send           the name must contain "slack"; the rest ranks
-    server:github issues  tools of one server; the rest ranks
-    re:^get_.*issue       tools whose name the pattern matches
-    anything else         words; a name as it stands is a select
+    +slack send           tools whose name contains "slack", ranked by the other words
+    server:github issues  tools of one server, ranked by the other words
+    re:^get_.*issue       tools whose name matches the pattern
+    anything else         tools ranked by these words; exact names select tools
 
-The catalog knows what tools say about themselves, but not how they are run, which are active, or how a result is shown.
+The catalog has the descriptions of tools. It does not run tools, and does not know which ones are active.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from onhand.tools.catalog_tool import (
     split_id,
     validate_tool,
 )
-from onhand.tools.decorate import as_tool
 from onhand.tools.ranking import (
     KIND,
     PROFILES,
@@ -48,22 +47,21 @@ from onhand.tools.ranking import (
     tool_document,
     tool_ranking,
 )
+from onhand.tools.schema import as_tool
 from onhand.tools.tool import Tool
 
 Addable = CatalogTool | Tool | Callable[..., Any]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from onhand.embed.embedder import Embedder
     from onhand.store.store import Store
 
-MAX_PATTERN_CHARS = 200  # as Anthropic's tool search has it
-MAX_PATTERN_BYTES = 1024 * 1024  # compiled; keeps the time to compile at some milliseconds
+MAX_PATTERN_CHARS = 200  # the limit of Anthropic's tool search
+MAX_PATTERN_BYTES = 1024 * 1024  # of the compiled pattern, which limits compilation to some milliseconds
 MAX_SELECTED = 1_000
 
 _PREFIX = re.compile(r"(select|server|re|regex):(.*)", re.DOTALL | re.IGNORECASE)
-# The validator reads patterns as JavaScript does, to which `[[:alpha:]]` is a set of odd letters.
+# The validator reads patterns as JavaScript does, in which `[[:alpha:]]` is a set of other characters.
 _SET = re.compile(r"\[(?:[^\[\]\\]|\\.|\[:[a-z]+:\])*\]")
 _CLASSES = {
     "alpha": "a-zA-Z",
@@ -81,30 +79,30 @@ _CLASS = re.compile(rf"\[:({'|'.join(_CLASSES)}):\]")
 
 
 class ToolQuery(Record):
-    """A query, taken apart."""
+    """A parsed query."""
 
     form: str  # "select", "regex" or "words"
-    names: tuple[str, ...] = ()  # of select, each once
-    pattern: str = ""  # of regex
-    server: str = ""  # only of this one; "" for any
-    required: tuple[str, ...] = ()  # each must be part of the name
-    words: str = ""  # what ranks
+    names: tuple[str, ...] = ()  # to select, without duplicates
+    pattern: str = ""  # of a regex query
+    server: str = ""  # the only server to search; "" for all
+    required: tuple[str, ...] = ()  # words that the name must contain
+    words: str = ""  # to rank by
 
 
 def parse_query(query: str) -> ToolQuery:
-    """Parse a query; InputError says what is wrong with it."""
-    asked = query.strip()
-    if not asked:
-        raise InputError("the query is empty: say what the tool should do, or select:NAME")
-    found = _PREFIX.fullmatch(asked)
+    """Parse a query; raise InputError if it is not valid."""
+    stripped = query.strip()
+    if not stripped:
+        raise InputError("the query is empty: say what the tool should do, or use select:NAME")
+    found = _PREFIX.fullmatch(stripped)
     form = found[1].lower() if found else ""
     if found and form == "select":
         return ToolQuery("select", _split_names(found[2]))
     if found and form in ("re", "regex"):
         return ToolQuery("regex", pattern=check_pattern(found[2].strip()))
     if found and form == "server" and not found[2].strip():
-        raise InputError("server: does not name a server: use server:NAME and what its tool should do")
-    return _by_words(asked)
+        raise InputError("server: does not name a server: use server:NAME, then say what the tool should do")
+    return _parse_words(stripped)
 
 
 def _split_names(listed: str) -> tuple[str, ...]:
@@ -117,23 +115,23 @@ def _split_names(listed: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _by_words(asked: str) -> ToolQuery:
+def _parse_words(query: str) -> ToolQuery:
     server = ""
     required, words = [], []
-    for word in asked.split():
+    for word in query.split():
         if word.lower().startswith("server:") and not server and len(word) > len("server:"):
             server = word[len("server:") :]
         elif word.startswith("+") and any(map(str.isalnum, word)):
             required.append(word.strip('+"'))
         else:
             words.append(word)
-    if not server and not required and not any(map(str.isalnum, asked)) and "+" in asked:
-        raise InputError("+ requires a word of the tool's name: use +WORD, then what ranks")
+    if not server and not required and not any(map(str.isalnum, query)) and "+" in query:
+        raise InputError("+ needs a word of the tool's name: use +WORD, then the words to rank by")
     return ToolQuery("words", server=server, required=tuple(required), words=" ".join(words))
 
 
 def check_pattern(pattern: str) -> str:
-    """Return the pattern; InputError if it cannot be used."""
+    """Return the pattern; raise InputError if it cannot be used."""
     if not pattern:
         raise InputError("re: has no pattern: use re:PATTERN, such as re:^get_.*issue")
     if len(pattern) > MAX_PATTERN_CHARS:
@@ -147,8 +145,8 @@ def check_pattern(pattern: str) -> str:
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """Return a function that says whether a name matches the pattern, ignoring case.
 
-    The engine is Rust's, as our JSON Schema validator brings it: linear in the name, whatever the pattern is, where
-    Python's own may take for ever. It knows no look-around and no back-references.
+    The engine is that of the JSON Schema validator, which takes linear time for any pattern, whereas that of Python may
+    take forever. It supports neither look-around nor back-references.
     """
     import jsonschema_rs
 
@@ -157,22 +155,22 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     try:
         validator = jsonschema_rs.validator_for(schema, pattern_options=linear, offline=True)
     except (jsonschema_rs.ValidationError, ValueError) as error:
-        raise InputError(f"the pattern {pattern!r} cannot be used{_where(pattern)}: no look-around, no "
-                         "back-references, no huge counts") from error  # fmt: skip
+        raise InputError(f"the pattern {pattern!r} cannot be used{_explain_bad_pattern(pattern)}: use one without "
+                         "look-around, back-references and huge counts") from error  # fmt: skip
     return validator.is_valid
 
 
 def _expand_classes(found: re.Match[str]) -> str:
-    """Replace the classes in a set of characters by ranges."""
+    """Replace the POSIX classes in a character set by ranges."""
     return "[" + _CLASS.sub(lambda one: _CLASSES[one[1]], found[0][1:])
 
 
-def _where(pattern: str) -> str:
-    """Return what Python's parser says about a bad pattern; nothing is matched with it."""
+def _explain_bad_pattern(pattern: str) -> str:
+    """Return what Python's parser says about a bad pattern, without matching anything."""
     from warnings import catch_warnings, simplefilter
 
     with catch_warnings():
-        simplefilter("ignore")  # it warns of what other engines read otherwise
+        simplefilter("ignore")  # warnings about what other engines read differently
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
@@ -181,39 +179,40 @@ def _where(pattern: str) -> str:
 
 
 DEFAULT_LIMIT = 8
-EXCLUDED = "every tool that was named is excluded", "every tool that fits is excluded"  # why there is no hit
-BATCH = 1024  # tools that are indexed together, so that the index sorts their words once
+# Reasons for a result without hits.
+EXCLUDED = ("every tool that was named is excluded", "every tool that fits is excluded")
+BATCH = 1024  # tools that are indexed together, so that their terms are sorted once
 
 
 class CatalogChange(Record):
-    """What became of tools that were added."""
+    """The effect of adding tools."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
-    refused: tuple[tuple[str, str], ...] = ()  # name and reason of each that cannot be kept
+    refused: tuple[tuple[str, str], ...] = ()  # name of each rejected tool, and the reason
 
 
 class ToolHit(Record):
     """A tool that was found, and why."""
 
-    id: str  # tells it from a tool of equal name of another server
+    id: str  # unique, unlike the name
     name: str
-    score: float  # 0 where nothing was scored: the tool was named
+    score: float  # 0 if the tool was named and nothing was scored
     tool: CatalogTool
-    layers: tuple[Layer, ...] = ()  # how words and meaning saw it
-    terms: tuple[Contribution, ...] = ()  # asked for, and only words compared, they add up to the score
+    layers: tuple[Layer, ...] = ()  # how the keyword and semantic layers ranked it
+    terms: tuple[Contribution, ...] = ()  # only with `explain`; they add up to the score unless meaning was compared
 
 
 class UnknownName(Record):
     """A name that no tool has."""
 
     name: str
-    nearest: tuple[str, ...] = ()  # ids of tools that may be meant
+    nearest: tuple[str, ...] = ()  # ids of tools with similar names
 
 
 class ToolSearchResult(Record):
-    """The answer to a query; `reason` says why there is no hit, `notes` what the searcher should know."""
+    """The result of a search; `reason` says why there are no hits."""
 
     query: str
     form: str  # "select", "regex" or "words"
@@ -231,58 +230,60 @@ class ToolSearchResult(Record):
 
 
 class Catalog:
-    """The tools that can be found. Safe between threads; with a path, kept in that file."""
+    """The tools that can be found, in memory or in a file. Thread-safe."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, embedder: Embedder | None = None) -> None:
         self._lock = RLock()
-        self._index = Index(_store(path), embedder)
+        self._index = Index(_open_store(path), embedder)
         self._ids: dict[str, None] = {}
         self._names = ToolNames()
-        self._tools: dict[str, CatalogTool] = {}  # all of them, or those that were read from the file
-        self._keeps = path is not None or embedder is not None
-        self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
-        self._seed_ids: set[str] = set()  # of the tools in it
+        self._tools: dict[str, CatalogTool] = {}  # all tools, or those that have been read from the file
+        self._stores_tools = path is not None or embedder is not None
+        self._seed: Index | None = None  # of the seed profile, built on first use
+        self._seed_ids: set[str] = set()  # of the tools in the seed index
         self._version = 0
         self._is_shared = path is not None
-        self._generation = ""  # of the file, when its names were read
+        self._generation = ""  # of the file when its names were last read
         if self._is_shared:
-            self._refuse_documents()
+            self._check_kind()
         self._refresh()
 
     def add(self, tools: Addable | Iterable[Addable]) -> CatalogChange:
-        """Keep one or several tools, each in place of the one with its id; of equal ids in one call the first counts.
+        """Add one or several tools. Each replaces the one with the same id; of equal ids in one call the first counts.
 
-        A Tool or a typed function counts as a tool of this process, without a server.
+        A Tool or a typed function becomes a tool without a server.
         """
-        kept: dict[str, CatalogTool] = {}
+        valid: dict[str, CatalogTool] = {}
         refused: list[tuple[str, str]] = []
-        for given in [tools] if isinstance(tools, CatalogTool | Tool) or callable(tools) else tools:
-            tool = given if isinstance(given, CatalogTool) else catalog_tool(as_tool(given))
+        for entry in [tools] if isinstance(tools, CatalogTool | Tool) or callable(tools) else tools:
+            tool = entry if isinstance(entry, CatalogTool) else catalog_tool(as_tool(entry))
             try:
                 whole = validate_tool(tool)
             except InputError as error:
                 refused.append((str(getattr(tool, "name", ""))[:200], str(error)))
                 continue
-            if kept.setdefault(whole.id, whole) is not whole:
-                refused.append((whole.name, f"tool {whole.name}: its server lists it twice; the first one counts"))
+            if valid.setdefault(whole.id, whole) is not whole:
+                refused.append(
+                    (whole.name, f"tool {whole.name}: its server lists it twice; only the first one is used")
+                )
         with self._lock:
-            documents = (tool_document(tool, self._keeps) for tool in kept.values())
+            documents = (tool_document(tool, self._stores_tools) for tool in valid.values())
             written = self._index.put(documents, batch=BATCH, checked=True)
-            for tool_id, tool in kept.items():
-                self._enter(tool_id)
+            for tool_id, tool in valid.items():
+                self._add_id(tool_id)
                 self._tools[tool_id] = tool
             self._seed = None
             self._version += 1
         return CatalogChange(written.added, written.changed, written.unchanged, tuple(refused))
 
     def remove(self, names: Collection[str]) -> int:
-        """Take tools out, by id or by name; how many there were."""
+        """Remove tools by id or by name; return how many were removed."""
         with self._lock:
             self._refresh()
             return self._remove(self._all_ids_named(names))
 
     def clear(self, source: str | None = None, server: str | None = None) -> int:
-        """Take out all tools, or those of a source, of a server, or of both; how many there were."""
+        """Remove all tools, or those of a source, a server, or both; return how many were removed."""
         with self._lock:
             with self._index.store.snapshot():
                 self._refresh()
@@ -305,17 +306,17 @@ class Catalog:
         raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """Return the ids or names that may be meant by a name that no tool has."""
+        """Return the ids or names that are most similar to an unknown name."""
         with self._lock:
             self._refresh()
             return tuple(self._names.nearest(name))
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all tools in order; a name that two servers chose comes twice."""
+        """Return the sorted names of all tools; a name that two servers chose is there twice."""
         return tuple(sorted(split_id(tool_id)[1] for tool_id in self.ids()))
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of all tools in order: `name`, or `server/name` if the tool has a server."""
+        """Return the sorted ids of all tools: `name`, or `server/name` if the tool has a server."""
         with self._lock:
             self._refresh()
             return tuple(sorted(self._ids))
@@ -326,7 +327,7 @@ class Catalog:
             return tuple(self._tool(tool_id) for tool_id in self.ids())
 
     def servers(self) -> dict[str, int]:
-        """Count the tools of each server, by its name."""
+        """Count the tools of each server."""
         with self._lock:
             self._refresh()
             return self._names.servers()
@@ -343,7 +344,7 @@ class Catalog:
 
     @property
     def version(self) -> int:
-        """A number that is another one after every change: who keeps something of the catalog asks it first."""
+        """A number that changes whenever the catalog does, for callers that cache something."""
         with self._lock:
             self._refresh()
             return self._version
@@ -356,28 +357,28 @@ class Catalog:
         profile: str = "default",
         explain: bool = False,
     ) -> ToolSearchResult:
-        """Return the tools that a query asks for, best first, without those of `exclude` (ids or names).
+        """Return the tools that match a query, best first, without those in `exclude` (ids or names).
 
-        Tools that the query names are found whatever the limit is. With `explain` each hit has the terms that it was
-        found by, which takes as long as finding it.
+        Tools that the query names are found whatever the limit is. With `explain`, each hit has the terms that it was
+        found by, which doubles the time.
         """
-        given: object = limit  # it may be of any type
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= MOST:
-            raise InputError(f"the limit is an integer from 1 on, not {str(limit)[:100]!r}")
+        number: object = limit  # callers may pass any type
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= MOST:
+            raise InputError(f"the limit must be a positive integer, not {str(limit)[:100]!r}")
         if profile not in PROFILES:
-            raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
+            raise InputError(f"profile must be {' or '.join(map(repr, PROFILES))}, not {profile!r}")
         query = validate_query(query)
-        asked = ToolQuery("seed") if profile == "seed" else parse_query(query)
+        parts = ToolQuery("seed") if profile == "seed" else parse_query(query)
         with self._lock, self._index.store.snapshot():
             self._refresh()
             without = self._all_ids_named(exclude)
-            if asked.form == "seed":
-                return self._by_seed(query, limit, without, explain)
-            if asked.form == "select":
-                return self._select(query, asked.names, limit, without)
-            if asked.form == "regex":
-                return self._matching(query, asked.pattern, limit, without)
-            return self._by_words(query, asked, limit, without, explain)
+            if parts.form == "seed":
+                return self._search_seed(query, limit, without, explain)
+            if parts.form == "select":
+                return self._select(query, parts.names, limit, without)
+            if parts.form == "regex":
+                return self._match_names(query, parts.pattern, limit, without)
+            return self._search_words(query, parts, limit, without, explain)
 
     def close(self) -> None:
         """Close the file."""
@@ -404,7 +405,7 @@ class Catalog:
         reason = EXCLUDED[0] if ids else "no tool has such a name"
         return self._make_result(query, "select", hits, reason, tuple(unknown), tuple(notes))
 
-    def _matching(self, query: str, pattern: str, limit: int, without: set[str]) -> ToolSearchResult:
+    def _match_names(self, query: str, pattern: str, limit: int, without: set[str]) -> ToolSearchResult:
         matches = compile_pattern(pattern)
         ids = [id for id in self.ids() if id not in without and (matches(split_id(id)[1]) or matches(id))]
         hits = [self._hit(tool_id) for tool_id in ids[:limit]]
@@ -413,43 +414,48 @@ class Catalog:
             query, "regex", hits, None if hits else "the pattern matches no tool's name", notes=notes
         )
 
-    def _by_words(self, query: str, asked: ToolQuery, limit: int, without: set[str], explain: bool) -> ToolSearchResult:
-        is_plain = not asked.server and not asked.required
-        named = listed_names(asked.words) if is_plain else []
+    def _search_words(
+        self, query: str, parts: ToolQuery, limit: int, without: set[str], explain: bool
+    ) -> ToolSearchResult:
+        is_plain = not parts.server and not parts.required
+        named = listed_names(parts.words) if is_plain else []
         if named and all(map(self._names.exact, named)):
-            whole = (
-                self._names.find_spelling(asked.words)[:limit] if len(named) > 1 else []
-            )  # `get list` may mean `get_list`
+            # `get list` may stand for `get_list`.
+            whole = self._names.find_spelling(parts.words)[:limit] if len(named) > 1 else []
             return self._select(query, [*whole, *named], limit, without)
-        servers = self._servers_of(asked.server) if asked.server else []
-        if asked.server and not servers:
-            near = get_close_matches(asked.server, self.servers(), NEAREST)
-            unknown = (UnknownName(asked.server[:200], tuple(near)),)
-            return self._make_result(query, "words", (), f"there is no server {asked.server[:200]!r}", unknown)
-        allowed = None if is_plain else self._names.having(asked.required, servers) - without
-        if allowed is not None and (not allowed or not asked.words):
-            return self._in_order(query, allowed, limit)
+        servers = self._find_servers(parts.server) if parts.server else []
+        if parts.server and not servers:
+            near = get_close_matches(parts.server, self.servers(), NEAREST)
+            unknown = (UnknownName(parts.server[:200], tuple(near)),)
+            return self._make_result(query, "words", (), f"there is no server {parts.server[:200]!r}", unknown)
+        allowed = None if is_plain else self._names.having(parts.required, servers) - without
+        if allowed is not None and (not allowed or not parts.words):
+            return self._list_by_id(query, allowed, limit)
         depth = limit + len(without)
-        places, notes = rank_tools(self._index, self._names, asked.words, len(self._ids), depth, allowed)
+        places, notes = rank_tools(self._index, self._names, parts.words, len(self._ids), depth, allowed)
         others = [one for one in places if one.id not in without]
         kept = [one for place, one in enumerate(others) if place < limit or one.is_named]
-        hits = self._hits(kept, self._index.terms(asked.words, [one.id for one in kept]) if explain else {})
-        if asked.required and allowed:  # the rest only ranks: what it does not know comes behind
-            behind = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
-            hits = [*hits, *map(self._hit, behind)]
-        reason = EXCLUDED[1] if places else self._why_nothing(asked.words, asked.server)
+        hits = self._hits(kept, self._index.terms(parts.words, [one.id for one in kept]) if explain else {})
+        if parts.required and allowed:  # the other words only rank: tools without them come last
+            unranked = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
+            hits = [*hits, *map(self._hit, unranked)]
+        reason = EXCLUDED[1] if places else self._explain_miss(parts.words, parts.server)
         return self._make_result(query, "words", hits, reason, notes=notes)
 
-    def _in_order(self, query: str, ids: Collection[str], limit: int) -> ToolSearchResult:
+    def _list_by_id(self, query: str, ids: Collection[str], limit: int) -> ToolSearchResult:
         hits = [self._hit(tool_id) for tool_id in nsmallest(limit, ids)]
         more = len(ids) - len(hits)
-        notes = (f"{more:,} more: say what the tool should do, too",) if more else ()
+        notes = (f"{more:,} more: also say what the tool should do",) if more else ()
         return self._make_result(
-            query, "words", hits, "no tool's name has what + asks for, or all are excluded", notes=notes
+            query,
+            "words",
+            hits,
+            "no tool's name contains the words after +, or all such tools are excluded",
+            notes=notes,
         )
 
-    def _by_seed(self, query: str, limit: int, without: set[str], explain: bool) -> ToolSearchResult:
-        index = self._seed_of(without)
+    def _search_seed(self, query: str, limit: int, without: set[str], explain: bool) -> ToolSearchResult:
+        index = self._seed_index(without)
         if not index.store.has_words(query):
             raise InputError("Query must contain at least one letter or number.")
         ranked = index.rank(query, max(len(self._ids), 1)).ranked
@@ -458,8 +464,11 @@ class Catalog:
         hits = self._hits(kept, index.terms(query, [one.id for one in kept]) if explain else {})
         return self._make_result(query, "words", hits, "no tool has a word of the query")
 
-    def _seed_of(self, without: set[str]) -> Index:
-        """Return the original's index: it has only what can be found now, so every activation changes term weights."""
+    def _seed_index(self, without: set[str]) -> Index:
+        """Return the index of the seed profile, with only the tools that can be found now.
+
+        As in the original, every activation therefore changes the term weights.
+        """
         if self._seed is None:
             self._seed, self._seed_ids = Index(MemoryStore(tool_ranking("seed"))), set()
         own = self._ids.keys() - without
@@ -468,12 +477,12 @@ class Catalog:
         self._seed_ids = own
         return self._seed
 
-    def _why_nothing(self, words: str, server: str = "") -> str:
+    def _explain_miss(self, words: str, server: str = "") -> str:
         if not self._index.store.has_words(words):
             return "the query has no words to look for"
         if server:
-            return f"no tool of {server[:200]!r} fits: say server:{server[:200]} alone to see what it has"
-        return "no tool fits: say what it should do in other words, or name its server with server:NAME"
+            return f"no tool of {server[:200]!r} matches: search for server:{server[:200]} alone to see its tools"
+        return "no tool matches: say in other words what it should do, or name its server with server:NAME"
 
     def _make_result(
         self,
@@ -484,7 +493,7 @@ class Catalog:
         unknown: tuple[UnknownName, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> ToolSearchResult:
-        reason = "the catalog is empty: add tools to it" if not self._ids else reason
+        reason = "the catalog is empty: add tools" if not self._ids else reason
         return ToolSearchResult(query, form, tuple(hits), len(self._ids), unknown, None if hits else reason, notes)
 
     def _hit(self, tool_id: str) -> ToolHit:
@@ -513,14 +522,14 @@ class Catalog:
         """Return the ids of the tools with one of these ids or names."""
         return {tool_id for name in ([names] if isinstance(names, str) else names) for tool_id in self._ids_named(name)}
 
-    def _servers_of(self, asked: str) -> list[str]:
+    def _find_servers(self, name: str) -> list[str]:
         """Return the servers with this name, ignoring case."""
-        servers, spelled = self.servers(), normalize_name(asked)
+        servers, normalized = self.servers(), normalize_name(name)
         return (
-            [asked] if asked in servers else [name for name in servers if spelled and normalize_name(name) == spelled]
+            [name] if name in servers else [one for one in servers if normalized and normalize_name(one) == normalized]
         )
 
-    def _enter(self, tool_id: str) -> None:
+    def _add_id(self, tool_id: str) -> None:
         if tool_id not in self._ids:
             self._ids[tool_id] = None
             self._names.add(tool_id)
@@ -535,27 +544,27 @@ class Catalog:
         self._version += 1
         return len(ids)
 
-    def _refuse_documents(self) -> None:
-        """Refuse a file of other documents, which `clear` would delete. All entries of a file are of one kind."""
+    def _check_kind(self) -> None:
+        """Raise StoreError if the file has other documents than tools. All documents of a file are of one kind."""
         store = self._index.store
         with store.snapshot():
             kinds = [head.kind for head in store.heads(store.scan(limit=1))]
         if kinds not in ([], [KIND]):
             self.close()
-            raise StoreError(f"the file has documents of the kind {kinds[0]!r}, not tools: name another file")
+            raise StoreError(f"the file has documents of the kind {kinds[0]!r}, not tools: use another file")
 
     def _refresh(self) -> None:
-        """See what another process has written to the file since."""
+        """Read the names again if another process has changed the file."""
         if not self._is_shared or self._generation == (now := self._index.store.generation()):
             return
         self._generation = now
         self._ids, self._names, self._tools, self._seed = {}, ToolNames(), {}, None
         self._version += 1
         for tool_id in self._index.store.scan(order_by="document_id", limit=MOST):
-            self._enter(tool_id)
+            self._add_id(tool_id)
 
 
-def _store(path: str | os.PathLike[str] | None) -> Store:
+def _open_store(path: str | os.PathLike[str] | None) -> Store:
     if path is None:
         return MemoryStore(tool_ranking())
     if not isinstance(path, str | os.PathLike):
@@ -567,6 +576,6 @@ def _store(path: str | os.PathLike[str] | None) -> Store:
     return SqliteStore(path, tool_ranking())
 
 
-def _join_names(names: Sequence[str], most: int = 3) -> str:
-    listed = " or ".join(map(repr, names[:most]))
-    return listed if len(names) <= most else f"{listed} (and {len(names) - most} more)"
+def _join_names(names: Sequence[str], max_names: int = 3) -> str:
+    listed = " or ".join(map(repr, names[:max_names]))
+    return listed if len(names) <= max_names else f"{listed} (and {len(names) - max_names} more)"

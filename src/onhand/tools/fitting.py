@@ -1,33 +1,30 @@
-"""Fit an answer into a number of bytes: lists end earlier and texts are cut, but the JSON keeps its shape.
+"""Render the value of a handler as text and JSON, within a number of bytes.
 
-A record declares what it can say about its cuts: `left_out` counts the items that its first list lost, `notes` gets a
-sentence for every field that was cut. This module does not know what an answer means.
-
-What does the model get to read? A value as text, safe to encode and capped between characters.
+Of a record that is too large, lists are shortened and texts are cut, but the JSON keeps its shape. If the record has a
+field `left_out`, it counts the items that the first list lost; if it has `notes`, these get a sentence for every field
+that was cut. Text is cut between characters and can always be encoded.
 """
 
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from onhand.errors import ToolError
 from onhand.record import to_json
 from onhand.text import repair_surrogates
 from onhand.tools.tool import Output, Tool, copy_json
 
-SHARE = 8  # every field but the largest one may take an eighth of the room
-FLOOR_BYTES = 64  # nothing is cut to less: it would say nothing, and a pair of line numbers has to stay a pair
-MIN_ITEM_BYTES = 256  # less of an item than this is not worth its place in a list
-MARKER_BYTES = 64  # for saying how much of a text was cut
-NOTE_BYTES = 160  # for a note that says what there was no room for
-MAX_ATTEMPTS = 4  # at a text that is longer than the JSON of the same record
-
-R = TypeVar("R")
+SHARE = 8  # every field but the largest may take an eighth of the budget
+FLOOR_BYTES = 64  # nothing is cut to less, which would be useless; a pair of line numbers must stay a pair
+MIN_ITEM_BYTES = 256  # a smaller part of an item is not worth listing
+MARKER_BYTES = 64  # of the marker that says how much of a text was cut
+NOTE_BYTES = 160  # of a note that says what was cut
+MAX_ATTEMPTS = 4  # to cut a record whose text is longer than its JSON
 
 
 class FittedRecord(NamedTuple):
-    """A record within its budget, its text, and a note for each field that was cut and cannot say so itself."""
+    """A record within its budget, its text, and a note for each cut field if the record has no field for that."""
 
     record: Any
     text: str
@@ -50,25 +47,13 @@ def fit_record(record: Any, max_bytes: int) -> FittedRecord:
     return FittedRecord(cut, text, tuple(notes) if {"notes", "left_out"}.isdisjoint(record._fields) else ())
 
 
-def fit(record: R, max_bytes: int) -> R:
-    """Return the record with as much in it as max_bytes of JSON and of text can hold."""
-    return fit_record(record, max_bytes).record  # type: ignore[no-any-return]
-
-
-def fit_json(record: R, max_bytes: int) -> R:
-    """Return the record with as much in it as max_bytes of JSON can hold; its text is not considered."""
-    if json_bytes(record) <= max_bytes:
-        return record
-    return _cut_fields(record, max_bytes, max_bytes)[0]  # type: ignore[no-any-return]
-
-
 def fits(record: Any, max_bytes: int) -> bool:
-    """Whether both the JSON and the text of a record take at most max_bytes."""
+    """Return whether both the JSON and the text of a record take at most max_bytes."""
     return json_bytes(record) <= max_bytes and _utf8_bytes(render_record(record)) <= max_bytes
 
 
 def render_record(record: Any) -> str:
-    """Return what a model reads of a record: what its `to_text()` says or, if it has none, its JSON."""
+    """Return the text of a record for the model: its `to_text()` or, if it has none, its JSON."""
     if hasattr(record, "to_text"):
         text: str = record.to_text()
         return text
@@ -83,11 +68,11 @@ def _cut_fields(record: Any, budget: int, max_bytes: int) -> tuple[Any, list[str
     cut, notes = dict(fields), list[str]()
     for name in fields:
         if name != main and json_bytes(cut) > budget:
-            cut[name] = within(fields[name], budget // SHARE)
+            cut[name] = cut_value(fields[name], budget // SHARE)
             notes += _describe_cut(name, fields[name], cut[name], max_bytes)
     if json_bytes(cut) + has_notes * len(notes) * NOTE_BYTES > budget:
         frame = json_bytes({**cut, main: ""}) + has_notes * (len(notes) + 2) * NOTE_BYTES
-        cut[main] = within(fields[main], budget - frame)
+        cut[main] = cut_value(fields[main], budget - frame)
         notes += _describe_cut(main, fields[main], cut[main], max_bytes)
     listed = next((name for name in fields if _is_list(fields[name])), None)
     if "left_out" in fields and listed is not None:
@@ -97,29 +82,8 @@ def _cut_fields(record: Any, budget: int, max_bytes: int) -> tuple[Any, list[str
     return record._replace(**cut), notes
 
 
-def fitted(answer: Mapping[str, Any], max_bytes: int, main: str, *others: str) -> dict[str, Any]:
-    """Cut a JSON object to max_bytes: first the `others`, then `main`, with notes about what is missing.
-
-    `left_out` counts the items that the main list lost.
-    """
-    value = dict(answer)
-    if json_bytes(value) <= max_bytes:
-        return value
-    notes: list[str] = []
-    for name in filter(value.__contains__, others):
-        value[name] = within(value[name], max_bytes // SHARE)
-        notes += _describe_cut(name, answer[name], value[name], max_bytes)
-    if json_bytes(value) + len(notes) * NOTE_BYTES > max_bytes:
-        frame = json_bytes({**value, main: ""}) + (len(notes) + 2) * NOTE_BYTES
-        value[main] = within(value[main], max_bytes - frame)
-        notes += _describe_cut(main, answer[main], value[main], max_bytes)
-        if isinstance(value[main], list):
-            value["left_out"] = len(answer[main]) - len(value[main])
-    return {**value, "notes": [*value.get("notes", ()), *notes]}
-
-
-def within(value: Any, max_bytes: int) -> Any:
-    """Return as much of a value as fits into max_bytes of JSON: the first items of a list, the beginning of a text."""
+def cut_value(value: Any, max_bytes: int) -> Any:
+    """Cut a value to max_bytes of JSON: a list to its first items, a text to its beginning."""
     max_bytes = max(max_bytes, FLOOR_BYTES)
     if json_bytes(value) <= max_bytes:
         return value
@@ -133,7 +97,7 @@ def within(value: Any, max_bytes: int) -> Any:
 
 
 def json_bytes(value: Any) -> int:
-    """Return how many bytes a value takes as JSON."""
+    """Return the size of a value as JSON."""
     return len(json.dumps(to_json(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
@@ -146,11 +110,11 @@ def _is_list(value: object) -> bool:
 
 
 def _cut_text(text: str, max_bytes: int) -> str:
-    start = text[:max_bytes]  # no character takes less than a byte
+    start = text[:max_bytes]  # every character takes at least one byte
     room = max(max_bytes - MARKER_BYTES, 2)
     kept = start[: bisect_right(range(len(start) + 1), room, key=lambda chars: json_bytes(start[:chars])) - 1]
-    left_off = _utf8_bytes(text[len(kept) :])
-    return f"{kept}\n\n[truncated: {left_off} more bytes]"
+    cut_bytes = _utf8_bytes(text[len(kept) :])
+    return f"{kept}\n\n[truncated: {cut_bytes} more bytes]"
 
 
 def _first_items(items: Sequence[Any], max_bytes: int) -> Iterator[Any]:
@@ -160,7 +124,7 @@ def _first_items(items: Sequence[Any], max_bytes: int) -> Iterator[Any]:
         if size > room:
             # A text in a list is a name, and half of a name is a different one.
             if room >= MIN_ITEM_BYTES and (isinstance(item, Mapping) or hasattr(item, "_fields")):
-                cut = within(item, room - 2)
+                cut = cut_value(item, room - 2)
                 if json_bytes(cut) + 2 <= room:
                     yield cut
             return
@@ -169,7 +133,7 @@ def _first_items(items: Sequence[Any], max_bytes: int) -> Iterator[Any]:
 
 
 def _cut_object(value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
-    """Cut the largest parts of an object; of a map of numbers, such as term weights, keep the first entries."""
+    """Cut the largest parts of an object. A map of numbers, such as term weights, keeps its first entries."""
     if all(isinstance(part, int | float) for part in value.values()):
         return _first_entries(value, max_bytes)
     return _cut_largest(value, max_bytes)
@@ -181,7 +145,7 @@ def _cut_largest(value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
         excess = json_bytes(cut) - max_bytes
         if excess <= 0:
             break
-        cut[name] = within(cut[name], json_bytes(cut[name]) - excess)
+        cut[name] = cut_value(cut[name], json_bytes(cut[name]) - excess)
     return cut
 
 
@@ -204,19 +168,19 @@ def _describe_cut(name: str, before: Any, after: Any, max_bytes: int) -> list[st
     return [f"{what}; there is no room for more in {max_bytes:,} bytes"]
 
 
-MAX_ERROR_BYTES = 4096  # an error is advice; longer is a handler that put its data into a message
-MAX_MARKER_BYTES = 128  # what the two markers below may add to a capped text
+MAX_ERROR_BYTES = 4096  # of an error, which is advice; a longer one is probably data in a message
+MAX_MARKER_BYTES = 128  # that the two markers below may add to a capped text
 
 
 class CappedText(NamedTuple):
-    """A text within its cap and how many bytes of UTF-8 were left off."""
+    """A text within its limit, and how many bytes of UTF-8 were cut off."""
 
     text: str
     truncated_bytes: int
 
 
 def cap_text(text: str, max_bytes: int) -> CappedText:
-    """At most max_bytes of UTF-8, never half a character; a marker follows when something was left off."""
+    """Cut a text to max_bytes of UTF-8 between characters; a marker says how much was cut off."""
     text = repair_surrogates(text)
     if len(text) * 4 <= max_bytes:
         return CappedText(text, 0)
@@ -224,21 +188,20 @@ def cap_text(text: str, max_bytes: int) -> CappedText:
     if len(raw) <= max_bytes:
         return CappedText(text, 0)
     kept = raw[:max_bytes].decode(errors="ignore")  # only the last character can be incomplete
-    left_off = len(raw) - len(kept.encode())
-    return CappedText(f"{kept}\n\n[truncated: {left_off} more bytes]", left_off)
+    cut_bytes = len(raw) - len(kept.encode())
+    return CappedText(f"{kept}\n\n[truncated: {cut_bytes} more bytes]", cut_bytes)
 
 
 def present(tool: Tool, value: object) -> tuple[CappedText, Any]:
     """Return a handler's value as text for the model and as JSON for programs, both within the tool's limit.
 
-    A record is cut to fit. Any other JSON that is too large is left out whole, since half of it would not be JSON, and
-    the text says so.
+    A record is cut to fit. Any other JSON that is too large is left out entirely, and the text says so.
     """
     limit = tool.max_output_bytes
     if isinstance(value, Output):
         output = _check_output(tool, value)
-        if hasattr(output.structured, "_fields"):
-            output = Output(output.text, fit_json(output.structured, limit))
+        if hasattr(output.structured, "_fields") and json_bytes(output.structured) > limit:
+            output = Output(output.text, _cut_fields(output.structured, limit, limit)[0])
     elif isinstance(value, str):
         output = Output(value)
     elif value is None:
@@ -247,16 +210,16 @@ def present(tool: Tool, value: object) -> tuple[CappedText, Any]:
         record, text, notes = fit_record(value, limit)
         output = Output("\n\n".join([text, *(f"[{note}]" for note in notes)]), record)
     else:
-        structured = _json(value, f"the output of {tool.name}")
+        structured = _copy_as_json(value, f"the output of {tool.name}")
         output = Output(json.dumps(structured, ensure_ascii=False), structured)
-    return _within_limit(output, f"the structured output of {tool.name}", limit)
+    return _apply_limit(output, f"the structured output of {tool.name}", limit)
 
 
-def _within_limit(output: Output, where: str, limit: int) -> tuple[CappedText, Any]:
+def _apply_limit(output: Output, where: str, limit: int) -> tuple[CappedText, Any]:
     capped = cap_text(output.text, limit)
     if output.structured is None:
         return capped, None
-    structured = _json(output.structured, where)
+    structured = _copy_as_json(output.structured, where)
     size = len(json.dumps(structured, ensure_ascii=False).encode())
     if size <= limit:
         return capped, structured
@@ -266,9 +229,9 @@ def _within_limit(output: Output, where: str, limit: int) -> tuple[CappedText, A
 
 def _check_output(tool: Tool, output: Output) -> Output:
     if not isinstance(output.text, str):
-        raise ToolError(f"{tool.name} gave a {type(output.text).__name__} as its text; its handler must give a str")
+        raise ToolError(f"{tool.name} returned a {type(output.text).__name__} as text; its handler must return a str")
     return output
 
 
-def _json(value: object, where: str) -> Any:
+def _copy_as_json(value: object, where: str) -> Any:
     return copy_json(to_json(value), where, text=lambda part, _: repair_surrogates(part))

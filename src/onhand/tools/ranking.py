@@ -1,10 +1,10 @@
 """Rank tools for a query: by words, by meaning, by the parts of the query and by the names that it contains.
 
-A tool is a document of the Index; a schema is read as if an attacker had written it, each part once, with limits on
+A tool is a document in the Index. An attacker may have written its schema, so each part is read once, with limits on
 parts and characters. The constants were tuned on five public tool sets with judged queries
-(benchmarks/tool_search.py); docs/adr/0014-tool-ranking.md says which were varied and how far. "Convert the file to PDF.
-Then mail it to Ann" needs two tools, and the words of one hide those of the other: so each sentence is ranked by
-itself too, and the best tools for one of them rise. Only ids are ranked here; the catalog knows the tools.
+(benchmarks/tool_search.py); docs/adr/0014-tool-ranking.md says which ones were varied, and how far. "Convert the file
+to PDF. Then mail it to Ann" needs two tools, and the words for one hide those for the other. Therefore each sentence is
+also ranked by itself, and the best tools for it gain. Only ids are ranked here; the catalog has the tools.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ KIND = "tool"
 _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
 _WORDS = IdentifierTokenizer(bigrams=False)
 _SPACED = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + b" " * 128
-_STOP_WORD, _TOO_LONG = "", " "  # no keys of words
-# Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
+_STOP_WORD, _TOO_LONG = "", " "  # values that are not keys of words
+# Of each field: longer than all real ones in public tool sets, so that a stuffed field does not cost time.
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
 MAX_ENUM_VALUES = 100  # of an argument
-# Of one word in one field. Said twice it tells a little more than once; counting all of them ranks honest tools no
-# better. In a name, which has no sentences, a word tells nothing more by being there again.
+# Of one word in one field. Two occurrences mean a little more than one, but counting all of them does not rank real
+# tools better. In a name, which has no sentences, repetition means nothing.
 MAX_REPEATS = 2
-# The least share of different words among the content words of a text. With fewer it is not prose but a list of
-# keywords, where each word counts once, in whatever form.
+# The minimum share of distinct words among the content words of a text. A text with fewer is not prose but a list of
+# keywords, in which each word counts once, in whatever form.
 MIN_DIFFERENT = 0.6
-# Parts of an identifier that counts as one word; one that has more is as long as several, so that what each of them
-# counts is the less.
+# The parts of an identifier that counts as one word. A longer one counts as several words, so that each part counts
+# less.
 MAX_WORD_PARTS = 3
-# Different parts of all names of a tool. Nine in ten of public tools have no more. Names with more are a text, which
-# is as long as there are parts and pairs of them.
+# The distinct parts of all names of a tool. Nine in ten public tools have at most this many. Names with more are read
+# as a text, whose length is the number of parts and pairs of parts.
 MAX_NAME_PARTS = 5
-MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
+MAX_EMBEDDED_CHARS = 2_000  # for the embedder: small models read no further
 
 _CHILDREN = frozenset(["items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else"])
 _NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions"])
@@ -55,12 +55,15 @@ _WALKED = _CHILDREN | _NAMED
 
 
 def tool_document(tool: CatalogTool, whole: bool = True) -> Document:
-    """Return the document of a tool; if not `whole`, only with the words that it is found by, which is enough where
-    meaning is never compared and the catalog has the tool itself."""
+    """Return the document of a tool.
+
+    If not `whole`, it has only the words to find the tool by. That is enough without an embedder, if the catalog has
+    the tool itself.
+    """
     if not whole:
         found_by = {"fields": _fields(tool)}
         row = tool.id, "", "", "", (), tool.server, None, found_by, KIND, ""
-        return tuple.__new__(Document, row)  # there may be thousands
+        return tuple.__new__(Document, row)  # faster than the constructor; there may be thousands
     return Document(
         tool.id,
         text=_embedder_text(tool),
@@ -72,18 +75,20 @@ def tool_document(tool: CatalogTool, whole: bool = True) -> Document:
 
 
 def document_fields(metadata: Mapping[str, Any]) -> Any:
-    """Return the fields of a document; computed from the tool where the document has it, so that a file never has
-    fields that an older version wrote."""
+    """Return the fields of a document.
+
+    They are computed from the tool if the document has it, so that fields written by an older version are not used.
+    """
     if "tool" not in metadata:
         return metadata.get("fields")
     try:
         return _fields(validate_tool(_stored_tool(metadata)))
-    except (InputError, TypeError, ValueError, KeyError):  # the file has something that onhand did not write
+    except (InputError, TypeError, ValueError, KeyError):  # the file contains something that onhand did not write
         return {}
 
 
 def _fields(tool: CatalogTool) -> dict[str, str]:
-    """Names, description and arguments."""
+    """Return names, description and arguments of a tool."""
     name, _, schema, _, server, label, _, _, _, _ = tool
     leaf = leaf_of(name, server)
     names = f"{leaf} {server}"
@@ -97,12 +102,10 @@ def _fields(tool: CatalogTool) -> dict[str, str]:
 
 
 def _embedder_text(tool: CatalogTool) -> str:
-    """Return the text for the embedder: a sentence, as a person would put it."""
-    arguments, said, values = _words_of_schema(tool.input_schema)
-    meant = (
-        f"{split_words(tool.leaf)}: {_description(tool)[:MAX_MEANT_CHARS]}\n{split_words(arguments)}. {said} {values}"
-    )
-    return meant[:MAX_MEANT_CHARS]
+    """Return the text for the embedder, in words instead of identifiers."""
+    arguments, descriptions, values = _words_of_schema(tool.input_schema)
+    about_tool = f"{split_words(tool.leaf)}: {_description(tool)[:MAX_EMBEDDED_CHARS]}"
+    return f"{about_tool}\n{split_words(arguments)}. {descriptions} {values}"[:MAX_EMBEDDED_CHARS]
 
 
 def _description(tool: CatalogTool) -> str:
@@ -118,7 +121,7 @@ def split_words(name: str) -> str:
 
 
 def words_of_names(text: str) -> list[str]:
-    """Return the names with each part once; if there are too many parts, as a text of all their forms."""
+    """Return the words of names, with each part once; if there are too many parts, with all their forms."""
     if _is_simple(text):
         return _WORDS.words(text)
     written: list[str] = []
@@ -136,7 +139,7 @@ def words_of_names(text: str) -> list[str]:
 
 
 def _is_simple(text: str) -> bool:
-    """Whether names are like most: lower case, few parts, no part twice."""
+    """Return whether names need no rewriting: lower case, few parts, no part twice."""
     if not (text.islower() and text.isascii()):
         return False
     parts = text.encode().translate(_SPACED).split()
@@ -146,7 +149,7 @@ def _is_simple(text: str) -> bool:
 
 
 def _identifiers(parts: Sequence[str]) -> list[str]:
-    """Join parts into identifiers of nearly equal size, each short enough to be one word."""
+    """Join parts into identifiers of nearly equal size that are short enough to count as one word."""
     size = ceil(len(parts) / (ceil(len(parts) / MAX_WORD_PARTS) or 1)) or 1
     return ["_".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
@@ -171,22 +174,22 @@ def words_of_text(text: str) -> list[str]:
 
 def _times(words: Iterable[str]) -> dict[str, int]:
     """Count the keys of the words."""
-    times: dict[str, int] = {}  # no Counter: to make one takes as long as to count a short text
+    times: dict[str, int] = {}  # not a Counter: creating one takes as long as counting a short text
     _count_elements(times, map(_KEYS.__getitem__, words))
     return times
 
 
 def _units(words: Iterable[str]) -> list[str]:
-    """Replace words of a script without spaces by pairs of characters; leave others unchanged."""
+    """Replace words in scripts without spaces by pairs of characters."""
     return list(chain.from_iterable(map(units_of, words)))
 
 
 def _firsts(words: Sequence[str]) -> list[str]:
-    """Drop the words that occurred MAX_REPEATS times before."""
+    """Return the words without those that occurred MAX_REPEATS times before."""
     times: dict[str, int] = {}
     kept = []
     for word in words:
-        own = word if word.islower() else word.lower()  # most are: a new one costs more than to look
+        own = word if word.islower() else word.lower()  # most words are, and checking is cheaper than a new string
         before = times.get(own, 0)
         if before < MAX_REPEATS:
             times[own] = before + 1
@@ -195,9 +198,9 @@ def _firsts(words: Sequence[str]) -> list[str]:
 
 
 def _key_of(word: str) -> str:
-    """Return the key that all forms of a word share, and all spellings and orders of an identifier's parts."""
+    """Return the key shared by all forms of a word, and by all spellings and orders of the parts of an identifier."""
     own = word.lower()
-    if own[1:] != word[1:] or not own.isalpha():  # most are of one part, quickly known
+    if own[1:] != word[1:] or not own.isalpha():  # a quick check, since most words have one part
         parts = parts_of(word)
         if len(parts) > MAX_WORD_PARTS:
             return _TOO_LONG
@@ -212,22 +215,22 @@ def _spread(word: str) -> Sequence[str]:
 
 
 def document_tool(document: Document) -> CatalogTool:
-    """Return the tool that a document was made of."""
+    """Return the tool that a document was made from."""
     return _stored_tool(document.metadata)
 
 
 def _stored_tool(metadata: Mapping[str, Any]) -> CatalogTool:
-    kept: dict[str, Any] = dict(metadata["tool"])
-    return CatalogTool(**{**kept, "hints": tuple(kept["hints"])})
+    fields: dict[str, Any] = dict(metadata["tool"])
+    return CatalogTool(**{**fields, "hints": tuple(fields["hints"])})
 
 
 def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the names, descriptions and possible values of the arguments.
 
-    References need not be followed: their targets are under `$defs`, which is walked too.
+    References are not followed, because their targets under `$defs` are visited anyway.
     """
     names: list[str] = []
-    said: list[str] = []
+    descriptions: list[str] = []
     values: list[str] = []
     parts = _parts_of(schema)
     for name, part in islice(parts, MAX_PARTS):
@@ -236,18 +239,18 @@ def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
         if name:
             names.append(name)
         if isinstance(title := part.get("title"), str):
-            said.append(title)
+            descriptions.append(title)
         if isinstance(description := part.get("description"), str):
-            said.append(description)
+            descriptions.append(description)
         if "enum" in part or "const" in part:
             listed = part.get("enum")
-            given = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
-            values += [value for value in [*given, part.get("const")] if isinstance(value, str)]
-    return _join_unique(names), _join_unique(said), _join_unique(values)
+            options = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
+            values += [value for value in [*options, part.get("const")] if isinstance(value, str)]
+    return _join_unique(names), _join_unique(descriptions), _join_unique(values)
 
 
 def _parts_of(part: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the subschemas of a schema, each with the name of its argument or ""."""
+    """Return the subschemas of a schema, each with the name of its argument or an empty text."""
     found: list[tuple[str, Any]] = []
     for key, value in part.items():
         if key in _NAMED and isinstance(value, dict):
@@ -279,8 +282,8 @@ _KEYS = Memo(_key_of)
 
 PROFILES = ("default", "seed")
 
-# Words with which people ask for something, and which say nothing about it: courtesy, wishes, pronouns and quantities,
-# and what an apostrophe leaves of a verb. Verbs that name what a tool does (find, show, list) are not among them.
+# Words of a request that say nothing about what is requested: courtesy, wishes, pronouns, quantities, and the parts of
+# verbs around an apostrophe. Verbs that may name what a tool does (find, show, list) are not among them.
 ASKING_WORDS = frozenset(
     "able already always another anybody anyone anything aren assist assistance could couldn d didn doesn don else "
     "ever every everybody everyone everything get give going got hadn hasn haven hello help hey hi interested isn know "
@@ -293,11 +296,11 @@ ASKING_WORDS = frozenset(
 MIN_SHARE = 0.2
 # or a term with at least this share of the weight of a term that only one tool has,
 MIN_TERM_SHARE = 0.34
-# or, with an embedder, this share of its minimum cosine. All three are as high as possible without hiding right
-# answers in the tool set with the shortest descriptions.
+# or, with an embedder, this share of its minimum cosine. All three are as high as possible without hiding correct
+# results in the tool set with the shortest descriptions.
 MIN_COSINE_SHARE = 0.73
-# A small catalog does not show which words are rare: all of three tools may have the word that matters. So weights are
-# computed as if there were this many further tools without it, as in the smallest set that the above were tuned on.
+# A small catalog does not show which words are rare: all of three tools may have the word that matters. Weights are
+# therefore computed as if there were at least this many tools, the size of the smallest set used for tuning.
 FEW_TOOLS = 199
 
 
@@ -309,9 +312,9 @@ def tool_ranking(profile: str = "default") -> Ranking:
         seed_fields = {"name": 6.0, "label": 4.0, "leaf": 4.0, "server": 2.0, "summary": 2.0, "schema_keys": 1.0}
         return Ranking("tools-seed-1", split_only, seed_fields, BM25_PLUS, count_repeats=True)
     if profile != "default":
-        raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
-    # Length is normalised by half only: a tool with many arguments has to say more. The descriptions of arguments count
-    # half, as they are much the same in every tool of a server.
+        raise InputError(f"profile must be {' or '.join(map(repr, PROFILES))}, not {profile!r}")
+    # Length is only half normalised, since a tool with many arguments needs more words. The descriptions of arguments
+    # count half, since they are similar in all tools of a server.
     tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
     return Ranking(
@@ -327,7 +330,7 @@ def tool_ranking(profile: str = "default") -> Ranking:
 
 
 def is_relevant(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
-    """Whether the best tools of a ranking are relevant enough to be shown."""
+    """Return whether the best tools of a ranking are relevant enough to be shown."""
     if not ranked or all(word.lower() in FUNCTION_WORDS for word in query.split()):
         return False
     is_fused = any(layer.name == "semantic" for layer in ranked[0].layers)
@@ -343,38 +346,41 @@ def is_relevant(index: Index, query: str, ranked: Sequence[Rank], tools: int) ->
 
 def shared_weight(index: Index, query: str, tool_id: str, tools: int) -> tuple[float, float]:
     """Return the share of the query's term weights that a tool matches, and the largest weight among them."""
-    rarer = log(max(FEW_TOOLS + 1, tools + 1) / (tools + 1))
-    tells = [(much + rarer, is_there) for much, is_there in index.term_weights(query, tool_id).values()]
-    had = [much for much, is_there in tells if is_there]
-    return sum(had) / (sum(much for much, _ in tells) or 1.0), max(had, default=0.0)
+    added = log(max(FEW_TOOLS + 1, tools + 1) / (tools + 1))
+    weights = [(weight + added, matches) for weight, matches in index.term_weights(query, tool_id).values()]
+    matched = [weight for weight, matches in weights if matches]
+    return sum(matched) / (sum(weight for weight, _ in weights) or 1.0), max(matched, default=0.0)
 
 
 def _score(rank: Rank, layer: str) -> float:
     return next((one.score for one in rank.layers if one.name == layer), -1.0)
 
 
-MAX_INTENTS = 8  # a longer text is no list of wishes, and each part costs a search
-MIN_WORDS = 3  # that tell something: "Thank you!" asks for nothing
-# What the best for a part gains, of what the best for the whole has. 0.3 to 1 do alike.
+MAX_INTENTS = 8  # a longer text is not a list of requests, and each part costs a search
+MIN_WORDS = 3  # content words of a part: "Thank you!" requests nothing
+# The gain of the best tool for a part, as a share of the best score for the whole. 0.3 to 1 perform alike.
 PART_SHARE = 0.6
 
-# Sentences end with a sign and a space; within one, these words begin another wish. A plain "and" does not: it stands
-# between things as often as between wishes.
-_BEGINNINGS = "and then|then|and also|also|after that|afterwards|finally|next"
-_BORDER = re.compile(rf"(?<=[.!?;]) |(?<=[。！？；])|,? (?:{_BEGINNINGS}) ", re.IGNORECASE)
-_SMALL = FUNCTION_WORDS | ASKING_WORDS
+# Sentences end with a punctuation mark and a space. Within a sentence, these words begin another request. A plain "and"
+# does not, because it joins things as often as requests.
+_CONJUNCTIONS = "and then|then|and also|also|after that|afterwards|finally|next"
+_BOUNDARY = re.compile(rf"(?<=[.!?;]) |(?<=[。！？；])|,? (?:{_CONJUNCTIONS}) ", re.IGNORECASE)
+_EMPTY_WORDS = FUNCTION_WORDS | ASKING_WORDS
 
 
 def split_intents(query: str) -> list[str]:
-    """Split a query into the parts that each ask for something; none if it asks for only one thing."""
-    lines = (" ".join(line.split()) for line in query.splitlines())  # so that the pattern has no run of spaces to try
-    parts = [part.strip() for line in lines for part in _BORDER.split(line) if _tells(part)]
+    """Split a query into the parts that each request something; empty if there is only one request."""
+    # The pattern would be slow on runs of spaces.
+    lines = (" ".join(line.split()) for line in query.splitlines())
+    parts = [part.strip() for line in lines for part in _BOUNDARY.split(line) if _is_request(part)]
     return parts[:MAX_INTENTS] if len(parts) > 1 else []
 
 
 def intent_gains(best: float, parts: Mapping[str, Sequence[Rank]]) -> dict[str, tuple[str, float]]:
-    """Return the gain of each tool and the part of the query that it is for: PART_SHARE of `best`, the best score of
-    the whole query, in proportion to the tool's score within that part."""
+    """Return the part of the query for which each tool gains most, and its gain.
+
+    The gain is PART_SHARE of `best`, the best score for the whole query, in proportion to the score for that part.
+    """
     gains: dict[str, tuple[str, float]] = {}
     for part, ranked in parts.items():
         for rank in ranked:
@@ -384,16 +390,16 @@ def intent_gains(best: float, parts: Mapping[str, Sequence[Rank]]) -> dict[str, 
     return gains
 
 
-def _tells(part: str) -> bool:
+def _is_request(part: str) -> bool:
     words = [word.strip(".,;:!?\"'()").lower() for word in part.split()]
-    return sum(1 for word in words if word and word not in _SMALL) >= MIN_WORDS
+    return sum(1 for word in words if word and word not in _EMPTY_WORDS) >= MIN_WORDS
 
 
-DEPTH = 50  # of the ranking of a query
-PART_DEPTH = 20  # of that of a part of it
+DEPTH = 50  # of the ranking for a query
+PART_DEPTH = 20  # of the ranking for a part of it
 MAX_NAMED = 50  # names in one query
 SHOWN_CHARS = 80  # of a part or a name, in an explanation
-NAMED_SHARE = 1.1  # of the best score, that a named tool gains: it comes first even if no word of it was found
+NAMED_SHARE = 1.1  # of the best score, gained by a named tool, so that it comes first even if no word of it was found
 
 _QUOTES = "\"'`“”‘’«».,;:!?()"
 _BETWEEN = frozenset(["and", "or", "&", "+", "then", "und"])
@@ -403,14 +409,14 @@ class RankedTool(Record):
     """A ranked tool."""
 
     id: str
-    score: float  # BM25 and what it gained; where meaning was compared, from 0 to 1
+    score: float  # BM25 plus gains; from 0 to 1 if meaning was compared
     layers: tuple[Layer, ...] = ()
     gained: tuple[Contribution, ...] = ()  # by being named, or by fitting a part of the query
-    is_named: bool = False  # the best of the tools that a name in the query means
+    is_named: bool = False  # whether it is the best match for a name in the query
 
 
 class ToolRanking(Record):
-    """The tools that fit, best first."""
+    """The relevant tools, best first."""
 
     places: tuple[RankedTool, ...]
     notes: tuple[str, ...] = ()
@@ -421,7 +427,7 @@ def rank_tools(
 ) -> ToolRanking:
     """Rank the tools of an index, or some of them; tools that the words name come first."""
     ranked, notes = index.rank(words, max(depth, DEPTH), among)
-    whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that no tool comes and goes by narrowing
+    whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that relevance does not depend on `among`
     if not is_relevant(index, words, whole, tools):
         ranked = ()
     meant = _find_named(names, words, is_known=bool(ranked))
@@ -429,13 +435,13 @@ def rank_tools(
         meant = [own for group in meant if (own := [tool_id for tool_id in group if tool_id in among])]
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
-    gained = _by_parts(index, words, ranked, among)
-    _add_up(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
+    gained = _part_gains(index, words, ranked, among)
+    _add_gains(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
     if meant:
         best = 1.0 if is_fused else max(scores.values(), default=1.0)
         by_name = Contribution(words[:SHOWN_CHARS], "name", NAMED_SHARE * best)
         named = dict.fromkeys(chain.from_iterable(meant), by_name)
-        _add_up(scores, named, 1 + NAMED_SHARE if is_fused else 1.0)
+        _add_gains(scores, named, 1 + NAMED_SHARE if is_fused else 1.0)
     else:
         named = {}
     layers = {one.id: one.layers for one in ranked}
@@ -459,40 +465,40 @@ def rank_tools(
 
 
 def listed_names(words: str) -> list[str]:
-    """Return the words of a query that may be a list of names."""
+    """Return the words of a query if it may be a list of names; empty if it has too many."""
     listed = [word.strip(_QUOTES) for word in words.replace(",", " ").split()]
     named = [word for word in listed if word and word not in _BETWEEN]
     return named if len(named) <= MAX_NAMED else []
 
 
 def _find_named(names: ToolNames, words: str, is_known: bool) -> list[list[str]]:
-    """Return the tools of each name in a query, in any spelling: the whole query, or an identifier in it."""
+    """Return the tools for each name in a query: the whole query in any spelling, or an identifier in it."""
     whole = names.find_spelling(words)
     if whole:
-        return [whole]  # `v2 get` is `v2_get`, even where there is a `v2`
+        return [whole]  # `v2 get` is `v2_get`, even if there is a `v2`
     is_word = words.isalpha() and (words.isupper() or not any(map(str.isupper, words[1:])))
-    if not (is_word and is_known):  # a word that tools use is no misspelling
+    if not (is_word and is_known):  # a word that occurs in tools is not a misspelling
         whole = names.find_misspelling(words)
     listed = [word.strip(_QUOTES) for word in words.split()] if " " in words else []
     written = list(dict.fromkeys(word for word in listed if not word.isalpha() or _is_identifier(word)))[:MAX_NAMED]
-    within = [names.exact(word) or _resembling(names, word) for word in written]
+    within = [names.exact(word) or _find_similar(names, word) for word in written]
     return [group for group in [whole, *within] if group]
 
 
-def _resembling(names: ToolNames, word: str) -> list[str]:
-    """Return the tools that a word of a sentence means; with a hyphen or a full stop it may not be a name."""
+def _find_similar(names: ToolNames, word: str) -> list[str]:
+    """Return the tools with a name similar to a word in a sentence, if the word is an identifier."""
     return (names.find_spelling(word) or names.find_misspelling(word)) if _is_identifier(word) else []
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word is written as only code is: `create_issue`, `createIssue`."""
+    """Return whether a word is written as only code is, such as `create_issue` or `createIssue`."""
     return "_" in word.strip("_") or any(left.islower() and right.isupper() for left, right in pairwise(word))
 
 
-def _by_parts(
+def _part_gains(
     index: Index, words: str, ranked: tuple[Rank, ...], among: Collection[str] | None
 ) -> dict[str, Contribution]:
-    """Return what tools gain by matching a part of a query that asks for several things."""
+    """Return the gains of tools that match a part of a query with several requests."""
     parts = split_intents(words) if ranked else []
     if not parts:
         return {}
@@ -500,8 +506,8 @@ def _by_parts(
     return {tool_id: Contribution(part[:SHOWN_CHARS], "part", gain) for tool_id, (part, gain) in gains.items()}
 
 
-def _add_up(scores: dict[str, float], gained: dict[str, Contribution], most: float) -> None:
-    """Add gains to scores, and divide by the possible maximum where scores must not exceed 1."""
+def _add_gains(scores: dict[str, float], gained: dict[str, Contribution], most: float) -> None:
+    """Add gains to scores, and divide by the maximum if scores must not exceed 1."""
     for tool_id, gain in gained.items():
         scores[tool_id] = scores.get(tool_id, 0.0) + gain.score
     if most != 1.0:

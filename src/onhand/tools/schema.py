@@ -1,8 +1,8 @@
-"""Derive JSON Schemas from Python types, and build Python values from JSON that fits them.
+"""Derive JSON Schemas from Python types, build Python values from JSON, and make Tools from typed functions.
 
-Functions, dataclasses, TypedDicts, NamedTuples and pydantic models are read as lists of fields; descriptions come from
-annotations and docstrings in Google's or reST style. pydantic is not imported: its models are recognised by their
-methods. ToolError is raised when a JSON value does not fit.
+Functions, dataclasses, TypedDicts, NamedTuples and pydantic models are read as lists of fields. Descriptions come from
+annotations and from docstrings in Google or reST style. pydantic is not imported: its models are recognised by their
+methods.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from enum import Enum
 from inspect import cleandoc
@@ -23,15 +23,18 @@ from typing import (
     NewType,
     NotRequired,
     Required,
+    TypedDict,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
     is_typeddict,
+    overload,
 )
 
-from onhand.errors import InputError, ToolError
-from onhand.tools.tool import copy_json
+from onhand.errors import InputError, OnhandError, ToolError
+from onhand.tools.tool import ArgumentAlias, Handler, Hints, Output, Tool, copy_json
 
 _SECTION = re.compile(r"(?:Args|Arguments|Parameters|Attributes):\s*$")
 _ITEM = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s+(.*)")
@@ -39,7 +42,7 @@ _FIELD = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)")
 
 
 def summary(doc: str | None) -> str:
-    """Return the first paragraph on one line; empty if it has only fields or sections."""
+    """Return the first paragraph of a docstring on one line; empty if it has only fields or sections."""
     first = cleandoc(doc or "").split("\n\n", 1)[0]
     lines = first.split("\n")
     if lines and (_SECTION.match(lines[0]) or lines[0].startswith(":")):
@@ -49,7 +52,7 @@ def summary(doc: str | None) -> str:
 
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
-    """Return the description of each parameter; indented lines continue the one before them."""
+    """Return the description of each parameter in a docstring. Indented lines continue the one before."""
     found: dict[str, str] = {}
     name, item_indent, in_section = "", 0, False
     for line in cleandoc(doc or "").split("\n"):
@@ -69,12 +72,12 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
 
 
 NO_DEFAULT = inspect.Parameter.empty
-# A module on the cold path imports typing only for type checkers, so its annotations do not find these names.
+# Modules on the cold path import typing only for type checkers, so their annotations need these names.
 _TYPING_NAMES = {"Annotated": Annotated, "Any": Any, "Literal": Literal}
 
 
 class SchemaField(NamedTuple):
-    """One named value that is required or optional."""
+    """A named value that is required or optional."""
 
     name: str
     annotation: Any
@@ -84,17 +87,17 @@ class SchemaField(NamedTuple):
 
 
 class SchemaFields(NamedTuple):
-    """The fields of a function or class, and how it is called or made with their values."""
+    """The fields of a function or class, and a function that calls or constructs it with their values."""
 
     label: str
     description: str
     fields: list[SchemaField]
     make: Callable[[dict[str, Any]], Any]
-    is_partial: bool = False  # whether a value may lack fields, as a TypedDict may
+    is_partial: bool = False  # whether fields may be missing from a value, as in a TypedDict
 
 
 def is_record(thing: Any) -> bool:
-    """Whether a type is a dataclass, TypedDict or NamedTuple."""
+    """Return whether a type is a dataclass, TypedDict or NamedTuple."""
     return isinstance(thing, type) and (
         dataclasses.is_dataclass(thing) or is_typeddict(thing) or _is_named_tuple(thing)
     )
@@ -106,11 +109,11 @@ def fields_of(thing: Any) -> SchemaFields:
         read: Callable[[type, dict[str, Any]], list[SchemaField]] = _dataclass_fields
     else:
         read = _typed_dict_fields if is_typeddict(thing) else _named_tuple_fields
-    doc = _own_doc(thing)
+    doc = _own_docstring(thing)
     described = parameter_descriptions(doc)
     fields = [
         field._replace(description=field.description or described.get(field.name, ""))
-        for field in read(thing, _hints(thing))
+        for field in read(thing, _type_hints(thing))
     ]
     return SchemaFields(thing.__name__, summary(doc), fields, lambda values: thing(**values), is_typeddict(thing))
 
@@ -121,11 +124,11 @@ def parameters_of(function: Callable[..., Any]) -> SchemaFields:
         raise InputError(f"{function!r} is not a function; write a typed function that calls it")
     label = function.__name__
     described = parameter_descriptions(inspect.getdoc(function))
-    hints = _hints(function)
+    hints = _type_hints(function)
     fields = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InputError(f"{label}: parameter '{parameter}' cannot be given by name; use named parameters only")
+            raise InputError(f"{label}: parameter '{parameter}' cannot be passed by name; use named parameters only")
         if name not in hints:
             raise InputError(f"{label}: parameter '{name}' has no type; annotate it, such as {name}: str")
         fields.append(_parameter_field(name, hints[name], parameter.default, described.get(name, "")))
@@ -133,15 +136,17 @@ def parameters_of(function: Callable[..., Any]) -> SchemaFields:
 
 
 def _parameter_field(name: str, annotation: Any, default: Any, description: str) -> SchemaField:
-    """Read one parameter. `X | None = None` is an X that may be left out: shorter for the model, and it means the same
-    because arguments that are null count as left out where the schema allows no null."""
+    """Read one parameter. `X | None = None` becomes an optional X.
+
+    That is shorter for the model and means the same, since a null counts as left out unless the schema allows it.
+    """
     if default is None and (stripped := _without_none(annotation)) is not None:
         return SchemaField(name, stripped, False, NO_DEFAULT, description)
     return SchemaField(name, annotation, default is NO_DEFAULT, default, description)
 
 
 def _without_none(annotation: Any) -> Any:
-    """Return `X | None` as `X`, also inside of Annotated; None for any other type."""
+    """Return `X` for `X | None`, also inside Annotated; None for any other type."""
     if get_origin(annotation) is Annotated:
         stripped = _without_none(annotation.__origin__)
         return None if stripped is None else Annotated[(stripped, *annotation.__metadata__)]
@@ -152,8 +157,8 @@ def _without_none(annotation: Any) -> Any:
 
 
 def return_type(function: Callable[..., Any]) -> Any:
-    """Return the return annotation of a function; None if it has none."""
-    return _hints(function).get("return")
+    """Return the return annotation of a function, or None."""
+    return _type_hints(function).get("return")
 
 
 def _dataclass_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
@@ -169,7 +174,7 @@ def _dataclass_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
 
 
 def _typed_dict_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
-    # Under `from __future__ import annotations` __required_keys__ has not seen Required and NotRequired.
+    # With `from __future__ import annotations`, __required_keys__ ignores Required and NotRequired.
     marks = {Required: True, NotRequired: False}
     return [
         SchemaField(name, hint, marks.get(get_origin(hint), name in cls.__required_keys__))
@@ -189,7 +194,7 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-def _hints(thing: Any) -> dict[str, Any]:
+def _type_hints(thing: Any) -> dict[str, Any]:
     try:
         return get_type_hints(thing, localns=_TYPING_NAMES, include_extras=True)
     except Exception as error:  # evaluating an annotation can raise anything
@@ -199,12 +204,13 @@ def _hints(thing: Any) -> dict[str, Any]:
         ) from None
 
 
-def _own_doc(cls: type) -> str:
+def _own_docstring(cls: type) -> str:
     doc = cls.__dict__.get("__doc__") or ""
-    return "" if doc.startswith(f"{cls.__name__}(") else doc  # Python writes the signature where there is no docstring
+    return "" if doc.startswith(f"{cls.__name__}(") else doc  # Python puts the signature there if there is no docstring
 
 
 def expect(fits: bool, what: str) -> None:
+    """Raise ToolError unless a value fits."""
     if not fits:
         raise ToolError(f"the value does not fit {what}")
 
@@ -215,7 +221,7 @@ def expect_type(kind: type, value: Any) -> Any:
 
 
 def build_integer(value: Any) -> int:
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON's 3.0 is an integer
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON considers 3.0 an integer
     expect(whole and not isinstance(value, bool), "int")
     return int(value)
 
@@ -270,57 +276,57 @@ OBJECTS = {dict, abc.Mapping, abc.MutableMapping}
 
 
 class TypeSchema(NamedTuple):
-    """The schema of a type, and a function that builds its value from JSON or raises ToolError."""
+    """The schema of a type, and a function that builds a value from JSON or raises ToolError."""
 
     schema: Schema
     build: Build
 
 
 def schema_of(thing: Any) -> Schema:
-    """Return the JSON Schema of a function's parameters, a dataclass, TypedDict, NamedTuple, model or plain type."""
+    """Return the JSON Schema of a function's parameters, a dataclass, TypedDict, NamedTuple, model or other type."""
     return read_type(thing).schema
 
 
 def answer_schema(shape: Any) -> Schema:
-    """Return the JSON Schema of a tool's answer: names and types alone.
+    """Return the JSON Schema of a tool's answer, with names and types only.
 
-    Every list of tools carries it, so it has no descriptions. It allows fields that it does not name, since answers may
+    It has no descriptions, because every list of tools contains it, and it allows further fields, because answers may
     gain some.
     """
-    return _form(shape, _TypeReader(is_terse=True)).schema
+    return _read_root(shape, _TypeReader(is_terse=True)).schema
 
 
 def read_type(thing: Any) -> TypeSchema:
-    """Return schema and builder; a function is called with the values built for its parameters."""
-    return _form(thing, _TypeReader())
+    """Return schema and builder of a type; the builder of a function calls it with the values of its parameters."""
+    return _read_root(thing, _TypeReader())
 
 
-def _form(thing: Any, reader: "_TypeReader") -> TypeSchema:
+def _read_root(thing: Any, reader: "_TypeReader") -> TypeSchema:
     try:
         if inspect.isroutine(thing):
             form = reader.record(parameters_of(thing))
         else:
             form = reader.read(thing, getattr(thing, "__name__", str(thing)))
     except RecursionError:
-        raise InputError(f"{thing}: the type refers to itself without a class between; use a dataclass") from None
-    return TypeSchema(_at_root(form.schema, reader.definitions), form.build)
+        raise InputError(f"{thing}: the type refers to itself directly; use a dataclass") from None
+    return TypeSchema(_add_definitions(form.schema, reader.definitions), form.build)
 
 
 def is_model(thing: Any) -> bool:
-    """Whether a type is a pydantic model."""
+    """Return whether a type is a pydantic model."""
     return isinstance(thing, type) and hasattr(thing, "model_json_schema") and hasattr(thing, "model_validate")
 
 
-def _at_root(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+def _add_definitions(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     if not definitions:
         return schema
-    if set(schema) == {"$ref"}:  # a tool's schema must say at its top that it is an object
+    if set(schema) == {"$ref"}:  # the top level of a tool's schema must say that it is an object
         schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
     return {**schema, "$defs": definitions}
 
 
 class _TypeReader:
-    """Reads one type; remembers the classes that it is inside of, to find those that contain themselves."""
+    """Reads one type. It keeps track of the enclosing classes, to recognise those that contain themselves."""
 
     def __init__(self, is_terse: bool = False) -> None:
         self._is_terse = is_terse
@@ -338,7 +344,7 @@ class _TypeReader:
         raise InputError(f"{where}: the type {name} is not supported; use {SUPPORTED}")
 
     def record(self, fields: SchemaFields) -> TypeSchema:
-        """Read an object with named fields and, unless it is an answer, no others."""
+        """Read an object with named fields. Only a terse schema allows others."""
         forms = {field.name: self.read(field.annotation, f"{fields.label}: '{field.name}'") for field in fields.fields}
         required = [field.name for field in fields.fields if field.required]
         schema: Schema = {"type": "object"}
@@ -347,7 +353,7 @@ class _TypeReader:
         schema["properties"] = {
             field.name: forms[field.name].schema
             if self._is_terse
-            else _describe(forms[field.name].schema, field.description, field.default)
+            else _annotate(forms[field.name].schema, field.description, field.default)
             for field in fields.fields
         }
         if required:
@@ -401,7 +407,7 @@ class _TypeReader:
                 schema = {**schema, **copy_json(note, where)}
             else:
                 text = note if isinstance(note, str) else getattr(note, "description", None)
-                schema = _describe(schema, text if isinstance(text, str) else "", NO_DEFAULT)
+                schema = _annotate(schema, text if isinstance(text, str) else "", NO_DEFAULT)
         return TypeSchema(schema, form.build)
 
     def scalar(self, annotation: Any, where: str) -> TypeSchema:
@@ -418,7 +424,7 @@ class _TypeReader:
         values = [member.value if isinstance(member, Enum) else member for member in members]
         odd = next((value for value in values if type(value) not in JSON_TYPES), None)
         if odd is not None or not values:
-            raise InputError(f"{where}: {odd!r} is not a choice that JSON can name; use text or numbers as values")
+            raise InputError(f"{where}: {odd!r} cannot be a choice in JSON; use strings or numbers as values")
         kinds = list(dict.fromkeys(JSON_TYPES[type(value)] for value in values))
         schema = {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
         return TypeSchema(schema, lambda value: pick_choice(members, values, value))
@@ -459,14 +465,14 @@ class _TypeReader:
     def mapping(self, annotation: Any, where: str) -> TypeSchema:
         key, item_type = get_args(annotation) or (str, Any)
         if key is not str:
-            raise InputError(f"{where}: the keys of a JSON object are text; use dict[str, …]")
+            raise InputError(f"{where}: the keys of a JSON object are strings; use dict[str, …]")
         item = self.read(item_type, where)
-        # Explicit, because an object that does not mention other entries is taken to allow none.
+        # This is explicit because an object schema without it is taken to allow no other entries.
         rest: Schema = {} if self._is_terse and not item.schema else {"additionalProperties": item.schema or True}
         schema = {"type": "object", **rest}
         return TypeSchema(schema, lambda value: {k: item.build(v) for k, v in expect_type(dict, value).items()})
 
-    def moment(self, annotation: Any, where: str) -> TypeSchema:
+    def date_or_time(self, annotation: Any, where: str) -> TypeSchema:
         name, example = ("date-time", "2026-01-31T12:00:00") if annotation is datetime else ("date", "2026-01-31")
 
         def build(value: Any) -> Any:
@@ -480,7 +486,7 @@ class _TypeReader:
 
 
 def _always_present(fields: SchemaFields) -> SchemaFields:
-    """Mark every field as required, because the JSON of a record has them all; a TypedDict says which it may lack."""
+    """Mark every field as required, because the JSON of a record has all of them. Only a TypedDict may lack some."""
     if fields.is_partial:
         return fields
     return fields._replace(fields=[field._replace(required=True) for field in fields.fields])
@@ -500,12 +506,12 @@ _KINDS: list[tuple[Kind, Callable[[_TypeReader, Any, str], TypeSchema]]] = [
     (lambda a, origin: origin in COLLECTIONS, _TypeReader.array),
     (lambda a, origin: origin is tuple, _TypeReader.tuple),
     (lambda a, origin: origin in OBJECTS, _TypeReader.mapping),
-    (lambda a, origin: a is date or a is datetime, _TypeReader.moment),
+    (lambda a, origin: a is date or a is datetime, _TypeReader.date_or_time),
 ]
 
 
-def _describe(schema: Schema, description: str, default: Any) -> Schema:
-    """Return the schema with a description, unless it has one, and with a default if JSON can hold it."""
+def _annotate(schema: Schema, description: str, default: Any) -> Schema:
+    """Return the schema with a description, unless it has one, and with a default that JSON can represent."""
     if description and "description" not in schema:
         schema = {**schema, "description": description}
     if default is NO_DEFAULT:
@@ -517,3 +523,142 @@ def _describe(schema: Schema, description: str, default: Any) -> Schema:
         }
     except InputError:
         return schema
+
+
+ErrorPolicy = Callable[[OnhandError, dict[str, Any]], ToolError]
+"""Turns an OnhandError that these arguments caused into the ToolError to raise."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `tool`, which its docstring explains."""
+
+    name: str | None
+    description: str | None
+    parameters: Mapping[str, Mapping[str, Any]] | None
+    read_only: bool
+    max_output_bytes: int
+    timeout_s: float | None
+    aliases: Mapping[str, str | ArgumentAlias] | None
+    hints: Hints
+    on_error: ErrorPolicy | None
+
+
+@overload
+def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a Tool from a typed function, sync or async: `@tool`, or `@tool(read_only=True, …)`.
+
+    The Tool can still be called like the function. If the only parameter is a pydantic model, dataclass, TypedDict or
+    NamedTuple, its fields are the arguments of the tool. If the function returns a dataclass, TypedDict or NamedTuple,
+    or an `Output` of one, that gives the output schema; a NamedTuple that is too large for max_output_bytes is cut.
+
+    Args:
+        name: the name of the tool; by default that of the function
+        description: what the model reads; by default the first paragraph of the docstring
+        parameters: for each parameter, keywords to add to its schema, such as {"limit": {"maximum": 50}}
+        read_only: whether it changes nothing, so that calls may run concurrently
+        max_output_bytes: the maximum size of its text and of its JSON
+        timeout_s: the seconds after which a call is abandoned; None for no limit
+        aliases: other names of parameters that models tend to use
+        hints: the possible effects of a call
+        on_error: turns an OnhandError into a ToolError; by default the model reads its message on one line
+    """
+    return _make_tool(function, **options) if function else lambda decorated: _make_tool(decorated, **options)
+
+
+def as_tool(tool: object) -> Tool:
+    """Return a Tool, or make one from a typed function; raise InputError for anything else."""
+    if isinstance(tool, Tool):
+        return Tool(*tool)  # construct it again, because _replace() does not check fields
+    if inspect.isroutine(tool):
+        return _make_tool(tool)
+    raise InputError(f"{repr(tool)[:80]} is not a tool; pass a Tool, or a typed function with a docstring")
+
+
+def _make_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    on_error: ErrorPolicy | None = None,
+    aliases: Mapping[str, str | ArgumentAlias] | None = None,
+    **limits: Any,
+) -> Tool:
+    if isinstance(function, Tool):
+        raise InputError(f"tool {function.name}: this is already a Tool; use it directly, or _replace() its fields")
+    schema, handler = _read_signature(function)
+    name = name or function.__name__
+    description = description or summary(inspect.getdoc(function))
+    if not description:
+        raise InputError(f"tool {name}: there is no description; write a docstring or pass description=…")
+    return Tool(
+        name,
+        description,
+        _add_keywords(schema, parameters or {}, name),
+        _apply_policy(handler, on_error) if on_error else handler,
+        output_schema=_output_schema(return_type(function)),
+        aliases=aliases or {},
+        function=function,
+        **limits,
+    )
+
+
+def _read_signature(function: Callable[..., Any]) -> tuple[dict[str, Any], Handler]:
+    fields = parameters_of(function).fields
+    takes_one = len(fields) == 1 and (is_record(fields[0].annotation) or is_model(fields[0].annotation))
+    form = read_type(fields[0].annotation if takes_one else function)
+    if not takes_one:
+        call = form.build
+    else:
+
+        def call(arguments: Any) -> Any:
+            return function(form.build(arguments))
+
+    if not inspect.iscoroutinefunction(function):
+        return form.schema, call
+
+    async def handler(arguments: dict[str, Any]) -> Any:
+        return await call(arguments)
+
+    return form.schema, handler
+
+
+def _add_keywords(schema: dict[str, Any], parameters: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    unknown = [parameter for parameter in parameters if parameter not in properties]
+    if unknown:
+        raise InputError(f"tool {name}: the function has no parameter {unknown[0]!r}; remove it from `parameters`")
+    described = {key: {**value, **parameters.get(key, {})} for key, value in properties.items()}
+    return {**schema, "properties": described}
+
+
+def _output_schema(returned: Any) -> dict[str, Any] | None:
+    if get_origin(returned) is Output:
+        (returned,) = get_args(returned)
+    return answer_schema(returned) if is_record(returned) and returned is not Output else None
+
+
+def _apply_policy(handler: Handler, on_error: ErrorPolicy) -> Handler:
+    """Return a handler that converts OnhandErrors with a policy."""
+    if inspect.iscoroutinefunction(handler):
+
+        async def answer(arguments: dict[str, Any]) -> Any:
+            try:
+                return await handler(arguments)
+            except OnhandError as error:
+                raise on_error(error, arguments) from None
+
+        return answer
+
+    def answer_sync(arguments: dict[str, Any]) -> Any:
+        try:
+            return handler(arguments)
+        except OnhandError as error:
+            raise on_error(error, arguments) from None
+
+    return answer_sync

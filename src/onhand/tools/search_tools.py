@@ -1,29 +1,32 @@
-"""The tools `search_tools` and `describe_tool`, with which a model finds tools that are not in its prompt.
+"""The tools with which a model finds tools that are not in its prompt: `search_tools`, `describe_tool` and
+`search_tool_bm25`.
 
-A session and an MCP gateway both offer them. Each brings a function that searches and one that describes; names,
-descriptions, schemas, answers and the wording of results are the same and come from here. Everything that a stranger's
-server wrote stands on one line of an answer, or inside JSON.
+Sessions and the MCP gateway both offer the first two. Each brings a function that searches and one that describes;
+names, descriptions, schemas, answers and wording come from here. `search_tool_bm25` is kept for sessions
+that were saved with it. Everything that a stranger's server wrote stands on one line of an answer, or inside JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from onhand.errors import OnhandError, ToolError
 from onhand.record import Record
-from onhand.tools.activation import count_by_server
+from onhand.tools.activation import count_by_server, is_mcp
 from onhand.tools.catalog import ToolHit, ToolSearchResult, UnknownName, parse_query
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.decorate import tool
 from onhand.tools.fitting import json_bytes
-from onhand.tools.prompt import count_servers, plain_line, render_definition, render_signature, signature
+from onhand.tools.prompt import compact_json, count_servers, plain_line, render_definition, render_signature, signature
+from onhand.tools.schema import tool
 from onhand.tools.tool import LOCAL, Output, Tool
 
 if TYPE_CHECKING:
     from onhand.tools.session import Session, SessionSearch
 
 DEFAULT_LIMIT = 5
-MAX_LIMIT = 20  # more definitions than this are a reason to search again, with better words
+MAX_LIMIT = 20  # whoever needs more definitions should search again with better words
 DESCRIPTION_CHARS = 120
 MAX_DESCRIPTION_CHARS = 300  # for programs
 MAX_OUTPUT_BYTES = 64 * 1024
@@ -43,7 +46,7 @@ FOUND_ARE_LOADED = "The tools found are loaded and can be called at once, in the
 
 
 class ToolSummary(Record):
-    """A tool, as programs see it."""
+    """A tool, for programs."""
 
     name: str
     server: str
@@ -76,7 +79,7 @@ class ToolSearchAnswer(Record):
 
 
 class SessionSearchAnswer(Record):
-    """The answer of a session's `search_tools`: also the ids of tools whose loading it changed or need not change."""
+    """The answer of a session's `search_tools`, with the ids of the tools that it loaded, found loaded or evicted."""
 
     query: str
     form: str
@@ -92,7 +95,7 @@ class SessionSearchAnswer(Record):
 
 
 class ToolDefinition(Record):
-    """The answer of `describe_tool`: all that is needed to call a tool, and what its server says about it."""
+    """The answer of `describe_tool`: everything that is needed to call a tool."""
 
     name: str
     description: str
@@ -103,9 +106,9 @@ class ToolDefinition(Record):
 
 
 def make_search_tool(search: Callable[..., Any], *, what_next: str, cost: str = "", about: str = "") -> Tool:
-    """Make `search_tools` of a function (query: str, limit: int = DEFAULT_LIMIT) -> Output[an answer], sync or async.
+    """Make `search_tools` from a function (query: str, limit: int = DEFAULT_LIMIT) -> Output[answer], sync or async.
 
-    `what_next` tells the model what to do with the tools that it found, `about` what there is to find.
+    `what_next` tells the model what to do with the tools that were found, `about` which tools there are.
     """
     return tool(
         search,
@@ -115,14 +118,14 @@ def make_search_tool(search: Callable[..., Any], *, what_next: str, cost: str = 
             "query": {"description": "What you want to do, or select:NAME,NAME."},
             "limit": {"minimum": 1, "maximum": MAX_LIMIT},
         },
-        read_only=True,  # it changes what may be called, and nothing in the world
+        read_only=True,  # it only changes which tools may be called
         max_output_bytes=MAX_OUTPUT_BYTES,
         hints=LOCAL,
     )
 
 
 def make_describe_tool(describe: Callable[..., Any], *, example: str, effect: str = "") -> Tool:
-    """Make `describe_tool` of a function (name: str) -> Output[ToolDefinition], sync or async."""
+    """Make `describe_tool` from a function (name: str) -> Output[ToolDefinition], sync or async."""
     return tool(
         describe,
         name="describe_tool",
@@ -135,7 +138,7 @@ def make_describe_tool(describe: Callable[..., Any], *, example: str, effect: st
 
 
 def search_tools(session: Session) -> Tool:
-    """Return the tool that finds and loads tools of a session. What it says about servers is true when it is made."""
+    """Return the tool that finds and loads the tools of a session. Its description of the servers does not change."""
 
     def search(query: str, limit: int = DEFAULT_LIMIT) -> Output[SessionSearchAnswer]:
         result = session.search(query, limit)
@@ -144,15 +147,15 @@ def search_tools(session: Session) -> Tool:
         return Output(text, _session_answer(result))
 
     deferred = session.deferred()
-    # Counted whether or not they were activated: otherwise every activation would change the prompt.
-    about = f"{_there_are(len(deferred))}{_of_servers(deferred)}." if deferred else ""
+    # Activated tools are counted too; otherwise every activation would change the prompt.
+    about = f"{_count_tools(len(deferred))}{_from_servers(deferred)}." if deferred else ""
     return make_search_tool(
         search, what_next=FOUND_ARE_LOADED, cost=", plus the definitions that it loads", about=about
     )
 
 
 def describe_tool(session: Session) -> Tool:
-    """Return the tool that gives the full definition of another one and loads it."""
+    """Return the tool that gives the full definition of another tool and loads it."""
 
     def describe(name: str) -> Output[ToolDefinition]:
         found = session.describe(name.strip())
@@ -174,23 +177,23 @@ def search_answer(result: ToolSearchResult, max_description_chars: int | None = 
 
 def summarize_tool(tool: CatalogTool, max_description_chars: int | None = None) -> ToolSummary:
     """Return the summary of a tool for programs."""
-    shown = signature(tool.name, tool.input_schema)
-    return ToolSummary(tool.name, tool.server, tool.description[:max_description_chars], shown)
+    description = tool.description[:max_description_chars]
+    return ToolSummary(tool.name, tool.server, description, signature(tool.name, tool.input_schema))
 
 
 def define_tool(tool: CatalogTool) -> ToolDefinition:
-    """Return the full definition of a tool; a schema that would take half of the answer is left out with a note."""
+    """Return the full definition of a tool. A schema that would take half of the answer is left out with a note."""
     schema: Mapping[str, Any] = {"type": "object", **tool.input_schema}
     notes: tuple[str, ...] = ()
     size = json_bytes(schema)
     if size > MAX_OUTPUT_BYTES // 2:
-        schema, notes = {"type": "object"}, (f"left out the schema of its arguments: {size:,} bytes",)
+        schema, notes = {"type": "object"}, (f"the schema of the arguments is left out because it has {size:,} bytes",)
     output_schema = tool.output_schema if json_bytes(tool.output_schema) <= MAX_OUTPUT_BYTES // 8 else {}
     return ToolDefinition(tool.name, tool.description, schema, output_schema, tool.annotations, notes)
 
 
 def render_search(result: SessionSearch, session: Session) -> str:
-    """Return what the model reads about a session's search."""
+    """Return the result of a session's search as text for the model."""
     activated = set(result.change.activated)
     loaded = [hit.tool for hit in result.found.hits if hit.id in activated]
     lines = []
@@ -200,7 +203,9 @@ def render_search(result: SessionSearch, session: Session) -> str:
         lines.append(f"Loaded before: {_join_names([tool.name for tool in result.already])}.")
     left_out = [hit.id for hit in result.found.hits if hit.id not in activated]
     if left_out:
-        lines.append(f"Also found, but there is no room or no free name for it: {_join_names(left_out)}.")
+        lines.append(
+            f"Also found, but not loaded for lack of room or because the name is taken: {_join_names(left_out)}."
+        )
     if result.change.evicted:
         lines.append(f"No longer loaded, to make room: {_join_names(result.change.evicted)}.")
     lines += render_unknown(result.found)
@@ -214,13 +219,13 @@ def render_search(result: SessionSearch, session: Session) -> str:
 
 def render_tool_line(tool: CatalogTool) -> str:
     """Return the signature and a short description of a tool on one line."""
-    shown = render_signature(tool)
+    call = render_signature(tool)
     description = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
-    return f"{shown}: {description}" if description else shown
+    return f"{call}: {description}" if description else call
 
 
 def render_unknown(found: ToolSearchResult) -> list[str]:
-    """Return a line for each tool or server that does not exist, with those that may be meant."""
+    """Return a line for each unknown tool or server, with similar names."""
     kind = "" if found.form == "select" else "server "
     return [f"There is no {kind}{plain_line(name, 128)}{_did_you_mean(nearest)}" for name, nearest in found.unknown]
 
@@ -231,14 +236,16 @@ def render_notes(notes: Iterable[str]) -> list[str]:
 
 
 def covers_all_servers(found: ToolSearchResult) -> bool:
-    """Whether a server that could not be searched might have had a match: not when every tool was named and exists, or
-    when the query was about one server."""
+    """Return whether a server that could not be searched might have had a match.
+
+    It could not if the query names only tools that exist, or if it is about one server.
+    """
     is_complete = found.form == "select" and not found.unknown
     return not is_complete and not parse_query(found.query).server
 
 
 def _unsearched_servers(session: Session) -> list[str]:
-    """Name the servers that have not listed their tools yet, for a model that found something."""
+    """Return lines about the servers that could not be searched, for a model that found something."""
     silent = [server for server in session.servers() if not server.tools]
     states = (("pending", "Still connecting, so not searched"), ("failed", "Could not be reached, so not searched"))
     by_state = ((words, [server.name for server in silent if server.status == status]) for status, words in states)
@@ -246,19 +253,21 @@ def _unsearched_servers(session: Session) -> list[str]:
 
 
 def _explain_miss(found: ToolSearchResult, session: Session) -> list[str]:
-    """Say what there is, for a model that found nothing: servers with counts, and those that may have more."""
+    """Return lines about the servers and their tools, for a model that found nothing."""
     servers = session.servers()
     pending = [server.name for server in servers if server.status == "pending"]
     failed = [
         f"{server.name} ({server.detail or 'no reason given'})" for server in servers if server.status == "failed"
     ]
     empty = [server.name for server in servers if server.status == "ready" and not server.tools]
-    lines = [f"Nothing found for {plain_line(found.query, 200)!r}: {plain_line(found.reason or 'nothing fits', 300)}."]
+    lines = [
+        f"Nothing found for {plain_line(found.query, 200)!r}: {plain_line(found.reason or 'no tool matches', 300)}."
+    ]
     deferred = session.deferred()
     if deferred:
         loaded = len({tool.id for tool in deferred} & {tool.id for tool in session.active()})
-        known = f"; loaded already: {loaded}" if loaded else ""
-        lines.append(f"{_there_are(len(deferred))} to find{_of_servers(deferred)}{known}.")
+        already = f"; loaded already: {loaded}" if loaded else ""
+        lines.append(f"{_count_tools(len(deferred))} to find{_from_servers(deferred)}{already}.")
     for words, names in (("Still connecting", pending), ("Could not be reached", failed), ("Has no tools", empty)):
         if names:
             lines.append(f"{words}: {_join_names(names, 160)}.")
@@ -286,14 +295,162 @@ def _found_tool(hit: ToolHit, max_description_chars: int | None) -> FoundTool:
 
 def _join_names(names: Sequence[str], max_chars: int = 128) -> str:
     more = len(names) - MAX_LISTED
-    shown = ", ".join(plain_line(name, max_chars) for name in names[:MAX_LISTED])
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    listed = ", ".join(plain_line(name, max_chars) for name in names[:MAX_LISTED])
+    return f"{listed} and {more:,} more" if more > 0 else listed
 
 
-def _there_are(number: int) -> str:
+def _count_tools(number: int) -> str:
     return "There is 1 tool" if number == 1 else f"There are {number:,} tools"
 
 
-def _of_servers(tools: tuple[CatalogTool, ...]) -> str:
-    servers = count_by_server([{tool.id: tool for tool in tools}])
+def _from_servers(tools: tuple[CatalogTool, ...]) -> str:
+    servers = count_by_server(tools)
     return f", from {count_servers(servers)}" if servers else ""
+
+
+# search_tool_bm25: its content, details, defaults and error texts are those of the original, and its ranking is the
+# catalog's `seed` profile.
+BM25_DEFAULT_LIMIT = 8
+BM25_MAX_LIMIT = 2**31 - 1  # more than any catalog has tools
+BM25_MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # only the size of the catalog bounds the limit
+UNAVAILABLE = "Tool discovery is unavailable in this session."
+DISABLED = "Tool discovery is disabled. Enable tools.discoveryMode or mcp.discoveryMode to use search_tool_bm25."
+NO_QUERY = "Query is required and must not be empty."
+NO_WORDS = "Query must contain at least one letter or number."
+BAD_LIMIT = "Limit must be a positive integer."
+
+BM25_DESCRIPTION = (
+    "Search the tools that are not loaded, by words of their names, labels, servers, summaries and arguments, and "
+    "activate the best matches for this session. Activated tools can be called before the next model call of the same "
+    "turn and stay active; searching again skips them. Poor for paraphrases, so use words that a tool's name may have."
+)
+
+
+class MatchOrigin(TypedDict, total=False):
+    """The server of a tool, and its name on that server."""
+
+    server_name: str
+    mcp_tool_name: str
+
+
+class BM25Match(MatchOrigin):
+    """A ranked match."""
+
+    name: str
+    label: str
+    description: str
+    schema_keys: list[str]
+    score: float
+
+
+class BM25Details(TypedDict):
+    """The answer for programs."""
+
+    query: str
+    limit: int
+    total_tools: int
+    activated_tools: list[str]
+    active_selected_tools: list[str]
+    tools: list[BM25Match]
+
+
+def search_tool_bm25(session: Session | None) -> Tool:
+    """Return `search_tool_bm25`. Without a session every call fails, as in the original without its hooks."""
+
+    def search(query: str, limit: float = BM25_DEFAULT_LIMIT) -> Output[BM25Details]:
+        if session is None:
+            raise ToolError(UNAVAILABLE)
+        if session.mode == "off":
+            raise ToolError(DISABLED)
+        words = query.strip()
+        if not words:
+            raise ToolError(NO_QUERY)
+        max_matches = _read_limit(limit)
+        if not any(map(str.isalnum, words)):
+            raise ToolError(NO_WORDS)
+        result = session.search(words, max_matches, profile="seed")
+        text = _bm25_content(words, result)
+        session.note("search", words, text)
+        return Output(text, _bm25_details(words, max_matches, result, session))
+
+    return tool(
+        search,
+        name="search_tool_bm25",
+        description=bm25_description(session),
+        parameters={
+            "query": {"description": "Words or a sentence about what the tool should do."},
+            # Any number: the function rejects what is not a positive integer, with the words of the original.
+            "limit": {"description": "The maximum number of matches to activate, at least 1."},
+        },
+        read_only=True,
+        max_output_bytes=BM25_MAX_OUTPUT_BYTES,
+        hints=LOCAL,
+    )
+
+
+def bm25_description(session: Session | None) -> str:
+    """Return the description of `search_tool_bm25`, with the servers and tools that can be found."""
+    tools = _discoverable(session)
+    servers = count_by_server(tools)
+    builtin = sorted({plain_line(tool.name, 128) for tool in tools if not is_mcp(tool)})
+    lines = [BM25_DESCRIPTION]
+    if servers:
+        lines.append(f"Discoverable MCP servers: {count_servers(servers, most=len(servers))}")
+    if builtin:
+        lines.append(f"Discoverable built-in tools: {', '.join(builtin)}")
+    if tools:
+        lines.append(f"Total discoverable tools: {len(tools)}")
+    return "\n".join(lines)
+
+
+def _bm25_content(query: str, result: SessionSearch) -> str:
+    """Return the text for the model, as compact JSON."""
+    activated = _activated_names(result)
+    parts = {"query": query, "activated_tools": activated, "match_count": len(result.found.hits)}
+    return compact_json({**parts, "total_tools": result.total_tools})
+
+
+def _bm25_details(query: str, limit: int, result: SessionSearch, session: Session) -> BM25Details:
+    """Return the answer for programs, with the ranked matches."""
+    return {
+        "query": query,
+        "limit": limit,
+        "total_tools": result.total_tools,
+        "activated_tools": _activated_names(result),
+        "active_selected_tools": [tool.name for tool in session.active()],
+        "tools": [_bm25_match(hit) for hit in result.found.hits],
+    }
+
+
+def _bm25_match(hit: ToolHit) -> BM25Match:
+    tool = hit.tool
+    properties = tool.input_schema.get("properties")
+    keys = sorted(map(str, properties)) if isinstance(properties, dict) else []
+    origin: MatchOrigin = {"server_name": tool.server, "mcp_tool_name": tool.leaf} if tool.server else {}
+    return {
+        "name": tool.name,
+        "label": tool.label,
+        "description": tool.summary,
+        **origin,
+        "schema_keys": keys,
+        "score": round(hit.score, 6),
+    }
+
+
+def _activated_names(result: SessionSearch) -> list[str]:
+    activated = set(result.change.activated)
+    return [hit.name for hit in result.found.hits if hit.id in activated]
+
+
+def _read_limit(limit: float) -> int:
+    if not -inf < limit < inf or limit != int(limit) or limit < 1:
+        raise ToolError(BAD_LIMIT)
+    return min(int(limit), BM25_MAX_LIMIT)
+
+
+def _discoverable(session: Session | None) -> tuple[CatalogTool, ...]:
+    """Return the deferred tools; none if the catalog cannot be read, because the prompt must not fail."""
+    try:
+        return session.deferred() if session else ()
+    except OnhandError:
+        return ()

@@ -1,6 +1,6 @@
 """Define a tool: a name, a description, a schema of its arguments and the function that runs it.
 
-Validation, threads and event loops are the registry's business, so this module is cheap to import.
+The registry validates and runs it, so this module needs neither schemas nor event loops and is cheap to import.
 """
 
 import re
@@ -20,36 +20,36 @@ else:
     T = TypeVar("T")
 
 Handler = Callable[[dict[str, Any]], Any]
-"""Takes the arguments as one mapping; returns text, a record, an Output or a JSON value, or an awaitable of one."""
+"""Takes the arguments as one mapping, and returns text, a record, an Output, a JSON value, or an awaitable of these."""
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")  # the names that MCP allows
-MAX_DEPTH = 64  # no honest schema or argument comes near; recursion beyond it would meet Python's own limit
-MAX_VALUES = 100_000  # keeps the copy of hostile input under about 0.1 s
-_SMALL = 2**63
+MAX_DEPTH = 64  # far more than real schemas and arguments have, and well below Python's recursion limit
+MAX_VALUES = 100_000  # so that copying hostile input takes at most about 0.1 s
+_SMALL = 2**63  # numbers below it need no check
 MAX_INTEGER_BITS = 14_000  # Python refuses to print integers of more than 4300 digits
 
 
 class ArgumentAlias(NamedTuple):
-    """Another name of an argument, under which numbers are in a smaller unit."""
+    """An alias of an argument under which numbers are given in a smaller unit."""
 
     name: str
-    per: int  # how many of the smaller unit make one
+    per: int  # smaller units in one unit of the argument
 
 
 _NO_ALIASES: Mapping[str, str | ArgumentAlias] = MappingProxyType({})
 
 
 class Output(NamedTuple, Generic[T]):
-    """A text for the model and a record or JSON value for programs, where the text does not follow from the record."""
+    """A text for the model and a record or JSON value for programs, if the text is not derived from the record."""
 
     text: str
     structured: T | None = None
 
 
 class Hints(NamedTuple):
-    """What a call may do to the world; the defaults are what MCP assumes about a tool without annotations."""
+    """The possible effects of a call. The defaults are what MCP assumes about a tool without annotations."""
 
-    destructive: bool = True  # it may delete or overwrite; otherwise it only adds
+    destructive: bool = True  # it may delete or overwrite; otherwise it only adds something
     idempotent: bool = False  # repeating a call has no further effect
     open_world: bool = True  # it reaches beyond this machine
 
@@ -61,8 +61,8 @@ REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # sets the state 
 
 def closed_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
     """Return the schema of an object with these properties and no others."""
-    needed = {"required": list(required)} if required else {}
-    return {"type": "object", "properties": dict(properties), **needed, "additionalProperties": False}
+    listed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": dict(properties), **listed, "additionalProperties": False}
 
 
 class _Fields(NamedTuple):
@@ -81,7 +81,7 @@ class _Fields(NamedTuple):
 
 
 class Tool(_Fields):
-    """Something a model may call. Immutable: it keeps its own copy of the schema."""
+    """Something that a model may call. It is immutable and has its own copy of the schema."""
 
     __slots__ = ()
 
@@ -94,13 +94,15 @@ class Tool(_Fields):
         read_only: bool = False,
         max_output_bytes: int = 8192,
         timeout_s: float | None = 30.0,  # None: no limit
-        strict_arguments: bool = True,  # refuse arguments that the schema does not name
-        aliases: Mapping[str, str | ArgumentAlias] = _NO_ALIASES,  # other names of arguments, accepted but not shown
-        output_schema: Mapping[str, Any] | None = None,  # of the structured output, if every answer has one
+        strict_arguments: bool = True,  # reject arguments that the schema does not name
+        aliases: Mapping[
+            str, str | ArgumentAlias
+        ] = _NO_ALIASES,  # accepted in place of argument names, but not shown to the model
+        output_schema: Mapping[str, Any] | None = None,  # if every result has structured output
         hints: Hints = ASSUMED,
-        function: Callable[..., Any] | None = None,  # what calling the Tool calls; the handler unless given
+        function: Callable[..., Any] | None = None,  # what `Tool.__call__` calls; by default the handler
     ) -> Self:
-        """Check every field; InputError says which one cannot be used and why."""
+        """Check every field; raise InputError if one cannot be used."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
         return super().__new__(
             cls,
@@ -119,16 +121,16 @@ class Tool(_Fields):
         )
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function that the tool was made of, without a registry: no checks, no limits, no conversion."""
+        """Call the function that the tool was made from, without the checks, limits and conversions of a registry."""
         return self.function(*arguments, **named)
 
     def wire(self) -> dict[str, Any]:
-        """Return what a model is shown: name, description and input_schema, in this order, and nothing else."""
+        """Return what the model sees: name, description and input_schema, in this order, and nothing else."""
         schema = copy_json(self.input_schema, self.name)
         return {"name": self.name, "description": self.description, "input_schema": schema}
 
     def annotations(self) -> dict[str, bool]:
-        """Return the annotations of MCP; a read-only tool is neither destructive nor non-idempotent."""
+        """Return the MCP annotations. A read-only tool is never destructive and always idempotent."""
         return {
             "readOnlyHint": self.read_only,
             "destructiveHint": self.hints.destructive and not self.read_only,
@@ -146,36 +148,38 @@ def _check(
     timeout_s: float | None,
 ) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InputError(f"tool name {str(name)[:140]!r} cannot be used: 1 to 128 of the characters A-Z a-z 0-9 . _ -")
+        raise InputError(
+            f"tool name {str(name)[:140]!r} is not valid: use 1 to 128 of the characters A-Z a-z 0-9 . _ -"
+        )
     if not isinstance(description, str) or not description.strip():
         raise InputError(f"tool {name}: description is empty; say what the tool does and when to use it")
     if not isinstance(input_schema, Mapping) or input_schema.get("type") != "object":
         raise InputError(f'tool {name}: input_schema must be a JSON Schema with "type": "object"')
     if not callable(handler):
-        raise InputError(f"tool {name}: handler must be a function of one mapping, the arguments")
+        raise InputError(f"tool {name}: handler must be a function that takes the arguments as one mapping")
     if max_output_bytes < 1:
         raise InputError(f"tool {name}: max_output_bytes must be at least 1, not {max_output_bytes}")
     if timeout_s is not None and not timeout_s > 0:
-        raise InputError(f"tool {name}: timeout_s must be more than 0, or None, not {timeout_s}")
+        raise InputError(f"tool {name}: timeout_s must be more than 0 or None, not {timeout_s}")
 
 
 def copy_json(value: object, where: str, text: Callable[[str, str], str] | None = None) -> Any:
-    """Copy a JSON value into plain Python types; InputError names the place of what JSON cannot hold.
+    """Copy a JSON value into plain Python types; raise InputError, with the path, for what JSON cannot represent.
 
-    Every text goes through `text(value, where)`, which by default refuses what cannot be encoded.
+    Every string goes through `text(value, where)`, which by default rejects strings that cannot be encoded.
     """
     try:
         return _copy_common(value, MAX_DEPTH, [MAX_VALUES])
     except _Uncommon:
-        return _Copy(text or _encodable).of(value, where, MAX_DEPTH)
+        return _Copy(text or _check_encodable).of(value, where, MAX_DEPTH)
 
 
 class _Uncommon(Exception):
-    """The value is not a common one, so it needs a closer look."""
+    """The value needs the slower, thorough copy."""
 
 
 def _copy_common(value: Any, levels_left: int, values_left: list[int]) -> Any:
-    """Copy the common case quickly: ASCII texts and small numbers in dicts and lists, which no `text` would change."""
+    """Quickly copy ASCII strings and small numbers in dicts and lists, which no `text` function changes."""
     kind = type(value)
     if kind is str:
         if value.isascii():
@@ -206,6 +210,8 @@ def _copy_common(value: Any, levels_left: int, values_left: list[int]) -> Any:
 
 
 class _Copy:
+    """A thorough copy of one JSON value."""
+
     def __init__(self, text: Callable[[str, str], str]) -> None:
         self.text = text
         self.values_left = MAX_VALUES
@@ -213,15 +219,15 @@ class _Copy:
     def of(self, value: object, where: str, levels_left: int) -> Any:
         self.values_left -= 1
         if self.values_left < 0:
-            raise InputError(f"{_short(where)}: more than {MAX_VALUES} values; send fewer")
+            raise InputError(f"{_shorten(where)}: more than {MAX_VALUES} values; send fewer")
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
             return self.text(value, where)
         if isinstance(value, int | float):
-            return _number(value, where)
+            return _check_number(value, where)
         if levels_left == 0:
-            raise InputError(f"{_short(where)}: nested more than {MAX_DEPTH} levels deep; flatten it")
+            raise InputError(f"{_shorten(where)}: nested more than {MAX_DEPTH} levels deep; flatten it")
         if isinstance(value, Mapping):
             return {
                 self.key(key, where): self.of(item, f"{where}.{key[:200]}" if where else key[:200], levels_left - 1)
@@ -229,34 +235,34 @@ class _Copy:
             }
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
             return [self.of(item, f"{where}[{i}]", levels_left - 1) for i, item in enumerate(value)]
-        raise InputError(f"{_short(where)}: a {type(value).__name__} is not a JSON value")
+        raise InputError(f"{_shorten(where)}: a {type(value).__name__} is not a JSON value")
 
     def key(self, key: object, where: str) -> str:
         if not isinstance(key, str):
-            raise InputError(f"{_short(where)}: the keys of a JSON object are text, not {type(key).__name__}")
+            raise InputError(f"{_shorten(where)}: keys of JSON objects must be strings, not {type(key).__name__}")
         return self.text(key, f"a key of {where or 'the object'}")
 
 
-def _encodable(value: str, where: str) -> str:
+def _check_encodable(value: str, where: str) -> str:
     try:
         value.isascii() or value.encode()
     except UnicodeEncodeError as error:
-        half = ord(value[error.start])
+        surrogate = ord(value[error.start])
         raise InputError(
-            f"{_short(where)}: contains a lone surrogate (U+{half:04X}), which cannot be encoded as UTF-8; remove it"
+            f"{_shorten(where)}: contains a lone surrogate (U+{surrogate:04X}), which UTF-8 cannot encode; remove it"
         ) from None
     return value
 
 
-def _number(value: float, where: str) -> float:
+def _check_number(value: float, where: str) -> float:
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
-            raise InputError(f"{_short(where)}: an integer of more than 4200 digits cannot be used")
+            raise InputError(f"{_shorten(where)}: an integer may have at most 4200 digits; send a smaller one")
     elif value != value or value in (float("inf"), float("-inf")):
-        raise InputError(f"{_short(where)}: {value} is not a JSON number; send a finite number or null")
+        raise InputError(f"{_shorten(where)}: {value} is not a JSON number; send a finite number or null")
     return value
 
 
-def _short(where: str) -> str:
+def _shorten(where: str) -> str:
     where = where.encode(errors="backslashreplace").decode()
     return (where if len(where) <= 200 else where[:200] + "…") or "the value"

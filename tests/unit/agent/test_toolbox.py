@@ -80,7 +80,7 @@ def test_the_loading_decision_holds_for_the_session() -> None:
     first = toolbox.wire()
     toolbox.add(tool("one_more", "Do one more thing."))
     assert toolbox.wire() == first
-    assert "came: builtin: one_more" in toolbox.index()
+    assert "added: builtin: one_more" in toolbox.index()
 
 
 def project(directory: Path) -> Rules:

@@ -51,7 +51,7 @@ def test_search_prints_hits_with_signatures_as_text_and_as_json(run: Run, catalo
 @requirement("catalog.cli-search")
 def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, catalog: str) -> None:
     answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "bake a cake").out)
-    assert answer["hits"] == [] and answer["reason"].startswith("no tool fits")
+    assert answer["hits"] == [] and answer["reason"].startswith("no tool matches")
     done = run("tools", "search", "--catalog", catalog, "select:create_isue")
     assert done.code == 0
     assert "unknown tool 'create_isue': did you mean create_issue?" in done.out
@@ -141,7 +141,7 @@ def test_a_page_that_is_not_the_last_is_told(run: Run, project: Path) -> None:
     ):
         (project / f"{number}.json").write_text(json.dumps(page), encoding="utf-8")
         done = run("tools", "list", "--catalog", f"{number}.json")
-        assert "the list goes on (nextCursor)" in done.err
+        assert "the list is not complete (nextCursor)" in done.err
         assert "2 tools" in done.out
 
 

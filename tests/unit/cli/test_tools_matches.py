@@ -6,7 +6,7 @@ import pytest
 
 from onhand.cli import tools
 from onhand.tools.registry import Registry
-from onhand.tools.search_tool_bm25 import search_tool_bm25
+from onhand.tools.search_tools import search_tool_bm25
 from onhand.tools.session import Session
 from requirements import requirement
 from toolset import sample

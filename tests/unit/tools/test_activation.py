@@ -38,7 +38,7 @@ def test_a_tool_larger_than_the_budget_stays_until_another_one_comes() -> None:
 
 
 @requirement("catalog.activation-scopes")
-def test_within_one_activation_the_better_ones_win() -> None:
+def test_better_tools_of_one_activation_win() -> None:
     change = Activations(max_tokens=100).add(
         [ActiveTool("best", 60), ActiveTool("second", 60), ActiveTool("third", 30)]
     )
@@ -47,7 +47,7 @@ def test_within_one_activation_the_better_ones_win() -> None:
 
 
 @requirement("catalog.activation-scopes")
-def test_what_is_asked_for_again_goes_last() -> None:
+def test_a_tool_that_is_requested_again_is_evicted_last() -> None:
     activations = Activations(max_tokens=100)
     activations.add([ActiveTool("a", 40), ActiveTool("b", 40)])
     change = activations.add([ActiveTool("a", 40), ActiveTool("c", 40)])
@@ -57,9 +57,9 @@ def test_what_is_asked_for_again_goes_last() -> None:
 
 
 @requirement("catalog.activation-scopes")
-def test_a_turn_ends_only_what_was_for_a_turn_and_a_longer_scope_wins() -> None:
+def test_the_end_of_a_turn_drops_only_tools_of_that_turn_and_a_longer_scope_wins() -> None:
     activations = Activations(max_tokens=None)
     activations.add([ActiveTool("a", 1, "turn"), ActiveTool("b", 1, "turn"), ActiveTool("c", 1, "session")])
     activations.add([ActiveTool("b", 1, "session"), ActiveTool("c", 1, "turn")])
-    assert [active.id for active in activations.end_turn()] == ["a"]
+    assert activations.end_turn() == ("a",)
     assert ids(activations) == ["b", "c"]

@@ -37,10 +37,10 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     "text",
     ["", "{", "[]", '{"tools": "abc"}', '{"tools": [1]}', "[" * 100_000, '{"tools": ["' + "a" * 1_100_000 + '"]}'],
 )
-def test_a_file_that_is_no_selection_is_refused_and_left_as_it_is(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_refused_and_left_unchanged(tmp_path: Path, text: str) -> None:
     file = tmp_path / "tools.json"
     file.write_text(text)
-    with pytest.raises(StoreError, match="name another file, or delete it"):
+    with pytest.raises(StoreError, match="use another file, or delete it"):
         activation.update_selection(str(file), add=["a"])
     assert file.read_text() == text
 

@@ -13,8 +13,8 @@ from onhand.search.index import Index
 from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Catalog, CatalogChange, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool, catalog_tool, validate_tool
-from onhand.tools.decorate import tool as make_tool
 from onhand.tools.ranking import tool_document, tool_ranking
+from onhand.tools.schema import tool as make_tool
 from onhand.tools.tool import Tool
 from requirements import requirement
 from toolset import calls_of
@@ -184,8 +184,8 @@ def test_in_a_small_catalog_a_word_that_all_tools_have_is_enough(query: str, cou
 
 
 def test_an_empty_catalog_says_that_it_is_empty() -> None:
-    assert Catalog().search("anything").reason == "the catalog is empty: add tools to it"
-    assert Catalog().search("select:anything").reason == "the catalog is empty: add tools to it"
+    assert Catalog().search("anything").reason == "the catalog is empty: add tools"
+    assert Catalog().search("select:anything").reason == "the catalog is empty: add tools"
 
 
 @requirement("catalog.no-manipulation")
@@ -288,13 +288,15 @@ def test_a_name_that_cannot_be_shown_is_refused_with_the_rule(name: object) -> N
 def test_the_second_of_two_equal_tools_in_one_call_is_refused() -> None:
     catalog = Catalog()
     added = catalog.add([READ, READ._replace(description="Another.")])
-    assert added == CatalogChange(1, refused=(("read", "tool read: its server lists it twice; the first one counts"),))
+    assert added == CatalogChange(
+        1, refused=(("read", "tool read: its server lists it twice; only the first one is used"),)
+    )
     assert catalog.get("read").description == "Read a file of the workspace."
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "8", True, None, 2**40])
 def test_a_limit_that_is_no_number_from_1_on_is_refused(catalog: Catalog, limit: object) -> None:
-    with pytest.raises(InputError, match="limit is an integer from 1 on"):
+    with pytest.raises(InputError, match="limit must be a positive integer"):
         catalog.search("file", limit=limit)  # type: ignore[arg-type]
 
 
@@ -388,7 +390,7 @@ def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
 def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) -> None:
     with Index(SqliteStore(tmp_path / "db")) as documents:
         documents.put([Document("a", text="Quarterly figures")])
-    with pytest.raises(StoreError, match="not tools: name another file"):
+    with pytest.raises(StoreError, match="not tools: use another file"):
         Catalog(tmp_path / "db")
     with Index(SqliteStore(tmp_path / "db")) as documents:
         assert [one.id for one in documents.rank("figures", 5).ranked] == ["a"]

@@ -69,8 +69,8 @@ def test_what_is_no_tool_is_told_with_its_place_and_the_others_are_read() -> Non
     [
         (b"", "is not JSON"),
         (b"{", "tools.json:1:2 is not JSON"),
-        (b'{"no": "tools"}', "lists no tools: give an MCP tools/list result"),
-        (b'"text"', "lists no tools"),
+        (b'{"no": "tools"}', "has no list of tools: use an MCP tools/list result"),
+        (b'"text"', "has no list of tools"),
         (b"\xff\xfe{", "is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
     ],
@@ -106,7 +106,7 @@ def test_what_is_no_regular_file_or_too_large_is_refused_at_once(tmp_path: Path)
     with pytest.raises(InputError, match="cannot be read"):
         read_catalog("a\0b")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="not a regular file"):
+    with pytest.raises(InputError, match="cannot be read: it is not a file"):
         read_catalog(tmp_path / "pipe")
     with open(tmp_path / "large", "wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)

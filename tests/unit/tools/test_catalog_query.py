@@ -116,9 +116,9 @@ def test_a_server_narrows_in_capital_or_small_letters(catalog: Catalog) -> None:
     assert names(catalog.search("send server:slack +message")) == ["send_message"]
     assert catalog.search("server:slack").notes == ()
     cut = catalog.search("server:slack", limit=1)
-    assert (names(cut), cut.notes) == (["list_channels"], ("1 more: say what the tool should do, too",))
+    assert (names(cut), cut.notes) == (["list_channels"], ("1 more: also say what the tool should do",))
     fruitless = catalog.search("server:slack frobnicate")
-    assert (fruitless.hits, "say server:slack alone" in str(fruitless.reason)) == ((), True)
+    assert (fruitless.hits, "search for server:slack alone" in str(fruitless.reason)) == ((), True)
     missing = catalog.search("server:slak send")
     assert missing.reason == "there is no server 'slak'"
     assert missing.unknown[0].nearest == ("slack",)
@@ -177,7 +177,7 @@ def test_signs_alone_are_neither_in_a_name_nor_a_server(query: str) -> None:
     try:
         found = catalog.search(query)
     except InputError as error:
-        assert "+ requires a word" in str(error)
+        assert "+ needs a word" in str(error)
     else:
         assert (found.hits, found.reason) == ((), "there is no server '!!!'")
     assert [hit.name for hit in catalog.search("server:\N{ROCKET}").hits] == ["write"]

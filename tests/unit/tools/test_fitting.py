@@ -1,69 +1,23 @@
-"""Is an answer that is too large cut to JSON of the same shape, and is what is missing told?"""
+"""An answer that is too large is cut to JSON of the same shape, and says what is missing."""
 
 from typing import NamedTuple
 
 import pytest
 
-from onhand.tools.fitting import fit, fit_record, fits, fitted, json_bytes, within
+from onhand.tools.fitting import cut_value, fit_record, fits, json_bytes
 from requirements import requirement
 
 pytestmark = requirement("tools.structured-answers-fit")
 
 
-def test_what_fits_is_left_as_it_is() -> None:
-    answer = {"query": "q", "hits": [{"text": "a"}]}
-    assert fitted(answer, 100, "hits", "query") == answer
-    assert "notes" not in fitted(answer, 100, "hits", "query")
-
-
-def test_hits_without_room_are_counted_and_those_before_them_are_whole() -> None:
-    hits = [{"path": str(number), "text": "x" * 100} for number in range(50)]
-    cut = fitted({"query": "q", "hits": hits}, 2000, "hits", "query")
-    assert json_bytes(cut) <= 2000
-    assert 5 < len(cut["hits"]) < 20
-    assert cut["hits"][:-1] == hits[: len(cut["hits"]) - 1]
-    assert cut["left_out"] == 50 - len(cut["hits"])
-    assert cut["notes"] == [f"left out {cut['left_out']} of 50 hits; there is no room for more in 2,000 bytes"]
-
-
-def test_the_text_of_a_hit_that_is_too_long_alone_is_cut_inside_of_it() -> None:
-    cut = fitted({"hits": [{"path": "p", "lines": [1, 2], "text": "é\n" * 5000}]}, 2000, "hits")
-    (hit,) = cut["hits"]
-    assert (hit["path"], hit["lines"]) == ("p", [1, 2])
-    assert hit["text"].startswith("é\né\n")
-    kept, _, marker = hit["text"].rpartition("\n\n[")
-    assert marker == f"truncated: {15_000 - len(kept.encode())} more bytes]"
-    assert 1500 < json_bytes(cut) <= 2000
-    assert cut["notes"] == ["hits: cut; there is no room for more in 2,000 bytes"]
-
-
-def test_other_parts_give_way_before_the_main_one() -> None:
-    problems = [{"path": "p" * 50, "reason": "r"}] * 100
-    cut = fitted({"query": "q" * 50_000, "hits": [{"text": "t" * 500}], "problems": problems}, 4000, "hits", "query",
-                 "problems")  # fmt: skip
-    assert cut["hits"] == [{"text": "t" * 500}]
-    assert "left_out" not in cut
-    assert 0 < len(cut["problems"]) < 10
-    assert len(cut["query"]) < 600
-    assert [note.split(";")[0] for note in cut["notes"]] == [
-        "query: cut",
-        f"left out {100 - len(cut['problems'])} of 100 problems",
-    ]
-
-
-def test_notes_that_were_there_stay_before_those_on_what_is_missing() -> None:
-    cut = fitted({"text": "x" * 3000, "notes": ["by words alone"]}, 1000, "text")
-    assert cut["notes"] == ["by words alone", "text: cut; there is no room for more in 1,000 bytes"]
-
-
 def test_a_name_in_a_list_is_whole_or_absent() -> None:
     names = ["a" * 300, "b" * 300]
-    assert within(names, 500) == names[:1]
+    assert cut_value(names, 500) == names[:1]
 
 
 def test_of_a_map_of_numbers_the_first_entries_stay() -> None:
     scores = {f"word{number}": number / 7 for number in range(1000)}
-    cut = within({"path": "p", "terms": scores}, 1000)
+    cut = cut_value({"path": "p", "terms": scores}, 1000)
     assert json_bytes(cut) <= 1000
     assert list(cut["terms"].items()) == list(scores.items())[: len(cut["terms"])]
     assert len(cut["terms"]) > 20
@@ -71,7 +25,7 @@ def test_of_a_map_of_numbers_the_first_entries_stay() -> None:
 
 @pytest.mark.parametrize("text", ["\x00" * 9000, '"' * 9000, "𝕏" * 9000, "\ud800" * 9000])
 def test_a_text_is_measured_as_json_spells_it(text: str) -> None:
-    assert 700 < json_bytes(within(text, 800)) <= 800
+    assert 700 < json_bytes(cut_value(text, 800)) <= 800
 
 
 class Page(NamedTuple):
@@ -97,14 +51,14 @@ class Silent(NamedTuple):
 
 def test_a_record_that_fits_is_the_same_record() -> None:
     found = Found("q", (Page("a", "b"),))
-    assert fit(found, 1000) is found
+    assert fit_record(found, 1000).record is found
     assert fits(found, 1000)
     assert not fits(found, 10)
 
 
 def test_a_record_loses_items_and_says_so_in_its_own_fields() -> None:
     pages = tuple(Page(str(number), "x" * 100) for number in range(50))
-    cut = fit(Found("q", pages, ("p" * 50,) * 40, ("by words alone",), 3), 3000)
+    cut = fit_record(Found("q", pages, ("p" * 50,) * 40, ("by words alone",), 3), 3000).record
     assert isinstance(cut, Found)
     assert json_bytes(cut) <= 3000
     assert cut.pages[:5] == pages[:5]
@@ -117,9 +71,14 @@ def test_a_record_loses_items_and_says_so_in_its_own_fields() -> None:
 
 
 def test_the_largest_text_of_a_record_is_cut_inside_of_it() -> None:
-    (page,) = fit(Found("q", (Page("p", "é\n" * 5000),)), 2000).pages
+    cut = fit_record(Found("q", (Page("p", "é\n" * 5000),)), 2000).record
+    (page,) = cut.pages
+    kept, _, marker = page.text.rpartition("\n\n[")
     assert page.path == "p"
-    assert "more bytes]" in page.text
+    assert kept.startswith("é\né\n")
+    assert marker == f"truncated: {15_000 - len(kept.encode())} more bytes]"
+    assert 1500 < json_bytes(cut) <= 2000
+    assert cut.notes == ("pages: cut; there is no room for more in 2,000 bytes",)
 
 
 def test_a_record_is_cut_further_when_its_text_is_longer_than_its_json() -> None:

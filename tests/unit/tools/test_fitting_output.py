@@ -72,5 +72,5 @@ def test_a_handler_that_gives_something_else_is_told_what_to_give() -> None:
     for value in values:
         with pytest.raises(InputError, match="the output of t"):
             present(tool(), value)
-    with pytest.raises(ToolError, match="its handler must give a str"):
+    with pytest.raises(ToolError, match="its handler must return a str"):
         present(tool(), Output(5))  # type: ignore[arg-type]

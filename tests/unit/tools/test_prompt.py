@@ -49,7 +49,8 @@ def test_what_comes_and_goes_is_told_below_instead_of_writing_everything_again()
     after = session.begin_turn()
     assert after.head == before.head
     assert (
-        after.tail == "<tool_changes>\ncame: slack: post_message\ngone: github: list_pull_requests\n</tool_changes>\n"
+        after.tail
+        == "<tool_changes>\nadded: slack: post_message\nremoved: github: list_pull_requests\n</tool_changes>\n"
     )
     session.refresh()
     assert session.section().tail == ""
@@ -78,7 +79,7 @@ def test_the_words_of_a_section_are_its_index_and_what_came_and_went_without_def
     session.activate([ISSUE.id])
     assert session.section().words == before
     kept.add([MESSAGE])
-    assert session.section().words.startswith(before + "\n\n<tool_changes>\ncame: ")
+    assert session.section().words.startswith(before + "\n\n<tool_changes>\nadded: ")
     assert "input_schema" not in session.section().words
 
 

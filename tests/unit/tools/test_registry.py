@@ -59,7 +59,7 @@ def test_a_registry_is_a_collection_in_the_order_of_registration() -> None:
 
 
 def test_a_tool_that_was_replaced_in_part_is_checked_again() -> None:
-    with pytest.raises(InputError, match="cannot be used"):
+    with pytest.raises(InputError, match="is not valid"):
         Registry().register(tool("a", str)._replace(name="not a name"))
 
 
@@ -262,7 +262,7 @@ def test_a_sync_handler_that_hangs_is_left_behind() -> None:
     finally:
         release.set()
     assert [each.text for each in results] == [
-        "timed out after 0.01 s; ask for less at once, or try again later",
+        "timed out after 0.01 s; request less at once, or try again later",
         "timed out after 0.01 s; it may have taken partial effect: check the state before you try again",
         "fine",
     ]
@@ -490,7 +490,7 @@ def test_each_result_is_told_as_soon_as_it_is_there_with_the_place_of_its_call()
     registry = Registry(
         [tool("first", first, read_only=True, timeout_s=90), tool("second", lambda _: "two", read_only=True)]
     )
-    results = run(registry.dispatch([Call("first"), Call("second"), Call("nobody")], tell=tell))
+    results = run(registry.dispatch([Call("first"), Call("second"), Call("nobody")], on_result=tell))
     assert [text for _, text in told[1:]] == ["two", "one"]
     assert told[0][0] == 2  # what is refused is told at once
     assert [result.text for result in results[:2]] == ["one", "two"]

@@ -115,7 +115,7 @@ def test_what_was_evicted_or_found_no_room_is_told() -> None:
     tools = [mcp("s", f"send_{n}", "Send a letter. " + "word " * 1_500) for n in range(3)]
     _, registry = opened(catalog(*tools), max_schema_tokens=2_000)
     first = search(registry, "select:send_0,send_1").text
-    assert "Also found, but there is no room or no free name for it: s/mcp__s__send_1." in first
+    assert "Also found, but not loaded for lack of room or because the name is taken: s/mcp__s__send_1." in first
     assert "No longer loaded, to make room: s/mcp__s__send_0." in search(registry, "select:send_2").text
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from onhand.errors import InputError, NotFound, StoreError, ToolError
 from onhand.tools.catalog import Catalog, ToolSearchResult
-from onhand.tools.catalog_tool import CatalogTool, validate_tool
-from onhand.tools.decorate import tool as make_tool
-from onhand.tools.loading import TokenCounter, parse_policy, piecewise_tokens
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.loading import ESTIMATE, TokenCounter, parse_policy, piecewise_tokens
 from onhand.tools.registry import Call
+from onhand.tools.schema import tool as make_tool
 from onhand.tools.session import Session, SessionOptions
 from requirements import requirement
 from toolset import BUILTINS, INTERNAL, ISSUE, MESSAGE, PULLS, builtin, calls_of, catalog, mcp, registry_of, sample
@@ -79,7 +79,7 @@ def test_servers_and_tools_can_be_kept_loaded() -> None:
 
 
 @requirement("catalog.internal-tools-hidden")
-def test_a_hidden_tool_is_neither_shown_nor_found_nor_called_unless_it_is_forced() -> None:
+def test_a_hidden_tool_is_neither_shown_nor_found_nor_called() -> None:
     session = Session(catalog(), mode="all")
     assert "resolve" not in names(session.wire())
     assert session.search("select:resolve").found.hits == ()
@@ -89,16 +89,11 @@ def test_a_hidden_tool_is_neither_shown_nor_found_nor_called_unless_it_is_forced
         session.describe("resolve")
     with pytest.raises(NotFound):
         session.activate(["resolve"])
-    session.force("resolve")
-    assert "resolve" in names(session.wire())
-    assert session.refusal("resolve") is None
-    session.release("resolve")
-    assert "resolve" not in names(session.wire())
 
 
 @requirement("catalog.internal-tools-hidden")
 @pytest.mark.parametrize("query", ["select:reslove", "select:resolve", "resolve", "resolve a pending change"])
-def test_no_answer_tells_of_a_tool_that_is_for_the_host_alone(query: str) -> None:
+def test_no_answer_mentions_a_hidden_tool(query: str) -> None:
     session = Session(catalog(*BUILTINS, INTERNAL), mode="all")
     found = session.search(query).found
     assert found.hits == ()
@@ -119,10 +114,9 @@ def test_a_tool_that_takes_the_name_of_a_finder_is_never_shown() -> None:
 
 @pytest.mark.parametrize("name", ["読む", "select:all", "a b", "<functions>"])
 @pytest.mark.parametrize("mode", ["off", "all"])
-def test_a_tool_that_nobody_can_call_is_left_out_and_told(name: str, mode: str) -> None:
+def test_a_tool_with_an_uncallable_name_is_left_out(name: str, mode: str) -> None:
     odd = CatalogTool(name, "Odd.", {}, "mcp", "s")
     session = Session(catalog(odd, ISSUE), mode=mode)
-    assert names(session.uncallable()) == [name]
     assert "Odd." not in session.section().text
     with pytest.raises(NotFound):
         session.activate([odd.id])
@@ -255,7 +249,7 @@ def test_what_is_found_again_for_longer_stays_for_longer(query: str) -> None:
     session.search(query, scope="turn")
     again = session.search(query, scope="session")
     assert (names(again.already), again.change.activated) == ([ISSUE.name], ())
-    assert again.found.reason == "what is meant is loaded already"
+    assert again.found.reason == "the matching tools are loaded already"
     session.begin_turn()
     assert names(session.active()) == [ISSUE.name]
 
@@ -290,22 +284,20 @@ def test_persistent_activation_reaches_the_next_session_until_it_is_taken_back(t
     assert names(next_session.active()) == [ISSUE.name]
     next_session.deactivate([ISSUE.name])
     assert Session(tools, mode="all", path=path).active() == ()
-    with pytest.raises(InputError, match="give the session a path"):
+    with pytest.raises(InputError, match="open the session with a path"):
         Session(tools, scope="persistent")
 
 
 @requirement("catalog.activation-scopes")
-def test_the_schema_budget_evicts_the_oldest_and_leaves_forced_tools_alone() -> None:
+def test_the_schema_budget_evicts_the_oldest_tool() -> None:
     tools = catalog(*(mcp("s", f"tool_{n}", "x" * 400) for n in range(5)))
     session = Session(tools, mode="all", max_schema_tokens=1_200, tokenizer=BY_CHARS)
-    session.force("mcp__s__tool_4")
     session.activate(["mcp__s__tool_0"])
     session.activate(["mcp__s__tool_1"])
     change = session.activate(["mcp__s__tool_2"])
     assert change.evicted == ("s/mcp__s__tool_0",)
-    assert names(session.wire())[2:] == ["mcp__s__tool_4", "mcp__s__tool_1", "mcp__s__tool_2"]
+    assert names(session.wire())[2:] == ["mcp__s__tool_1", "mcp__s__tool_2"]
     assert session.refusal("mcp__s__tool_0") is not None
-    assert session.refusal("mcp__s__tool_4") is None
 
 
 @requirement("catalog.activation-accumulates")
@@ -334,16 +326,15 @@ def test_a_resumed_session_has_its_mode_and_its_tools_also_those_that_come_late(
         {"version": 1, "mode": "all", "tools": [{"id": "a", "scope": "ever"}]},
     ],
 )
-def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
+def test_an_invalid_state_is_refused(state: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="pass what state\\(\\) returned"):
         Session(catalog(), state=state)
 
 
 @requirement("catalog.children-inherit")
-def test_a_child_begins_with_what_its_parent_has_and_then_goes_its_own_way() -> None:
+def test_a_child_starts_with_the_tools_of_its_parent_and_then_changes_alone() -> None:
     parent = Session(catalog(), policy=parse_policy("count>2"), always_servers=["slack"])
     parent.activate([ISSUE.name], scope="turn")
-    parent.force("lsp")
     parent.report("jira", "pending")
     child = parent.child()
     assert (child.mode, names(child.wire())) == (parent.mode, names(parent.wire()))
@@ -356,7 +347,13 @@ def test_a_child_begins_with_what_its_parent_has_and_then_goes_its_own_way() -> 
 
 
 @requirement("catalog.children-inherit")
-def test_a_child_keeps_a_mode_that_was_asked_for() -> None:
+def test_a_child_with_another_tokenizer_counts_definitions_again() -> None:
+    parent = Session(catalog(), mode="all", tokenizer=BY_CHARS)
+    assert parent.child(tokenizer=ESTIMATE).balance() == Session(catalog(), mode="all").balance()
+
+
+@requirement("catalog.children-inherit")
+def test_a_child_keeps_an_explicit_mode() -> None:
     child = Session(catalog(), mode="off", policy=parse_policy("lazy")).child()
     child.begin_turn()
     assert child.mode == "off"
@@ -412,11 +409,11 @@ def test_of_two_tools_with_one_name_only_one_is_loaded() -> None:
 
 @requirement("catalog.deferral-brings-its-search")
 @pytest.mark.parametrize("mode", ["off", "auto"])
-def test_where_all_is_loaded_a_tool_whose_name_is_taken_is_left_out_and_told(mode: str) -> None:
+def test_a_tool_whose_name_is_taken_is_left_out_if_nothing_is_deferred(mode: str) -> None:
     one, other = CatalogTool("go", "One.", {}, "mcp", "a"), CatalogTool("go", "Other.", {}, "mcp", "b")
     session = Session(catalog(one, other), mode=mode)
     assert names(session.wire()) == ["go"]
-    assert (session.tools(), session.deferred(), session.uncallable()) == ((), (), (validate_tool(other),))
+    assert (session.tools(), session.deferred()) == ((), ())
     assert "search_tools" not in session.section().text
 
 
@@ -495,7 +492,7 @@ def test_a_catalog_that_breaks_is_answered_from_what_was_last_seen() -> None:
     result = session.search("post a message", limit=1)
     assert names(hit.tool for hit in result.found.hits) == [MESSAGE.name]
     assert result.found.notes == (
-        "the catalog cannot be read, so this searched the tools that were last seen: the file is damaged",
+        "the catalog cannot be read, so only the tools that were last seen were searched: the file is damaged",
     )
 
 

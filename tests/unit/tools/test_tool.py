@@ -79,7 +79,7 @@ def test_a_schema_that_json_cannot_hold_is_refused_with_its_place() -> None:
         ({"x": float("nan")}, "input_schema.x: nan is not a JSON number"),
         ({"x": b"raw"}, "input_schema.x: a bytes is not a JSON value"),
         ({"x": {"title": "\ud800"}}, "input_schema.x.title: contains a lone surrogate"),
-        ({"x": {1: 2}}, "input_schema.x: the keys of a JSON object are text, not int"),
+        ({"x": {1: 2}}, "input_schema.x: keys of JSON objects must be strings, not int"),
     ]
     for bad, text in cases:
         with pytest.raises(InputError) as caught:
@@ -119,8 +119,8 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
 def test_the_room_gives_its_names_on_first_use_whatever_was_imported_before() -> None:
     names = "tool, Tool, Registry, Call, Result, schema_of, Output"
     code = f"import onhand.tools.tool; from onhand.tools import {names}"
-    check = "assert callable(tool) and tool.__module__ == 'onhand.tools.decorate'"
-    for program in (f"{code}; {check}", f"import onhand.tools.decorate; {code}; {check}"):
+    check = "assert callable(tool) and tool.__module__ == 'onhand.tools.schema'"
+    for program in (f"{code}; {check}", f"import onhand.tools.schema; {code}; {check}"):
         subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"], check=True)
     import onhand.tools
 

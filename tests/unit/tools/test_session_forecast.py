@@ -9,8 +9,8 @@ import pytest
 
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.forecast import forecast
 from onhand.tools.loading import parse_policy
+from onhand.tools.session import forecast
 from requirements import requirement
 from toolset import sample
 

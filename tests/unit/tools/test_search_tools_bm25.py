@@ -9,7 +9,7 @@ from onhand.errors import StoreError
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.registry import Registry, Result
-from onhand.tools.search_tool_bm25 import description, search_tool_bm25
+from onhand.tools.search_tools import bm25_description, search_tool_bm25
 from onhand.tools.session import Session
 from requirements import requirement
 from toolset import BUILTINS, ISSUE, MESSAGE, PULLS, catalog, sample
@@ -140,15 +140,15 @@ def test_an_empty_corpus_and_a_miss_are_results() -> None:
 
 @requirement("catalog.bm25-tool-description")
 def test_the_description_counts_and_leaves_out_empty_lines() -> None:
-    assert description(opened()[0]).splitlines()[1:] == [
+    assert bm25_description(opened()[0]).splitlines()[1:] == [
         "Discoverable MCP servers: github (2 tools), slack (1 tool)",
         "Discoverable built-in tools: find, lsp",
         "Total discoverable tools: 5",
     ]
-    only_mcp = description(opened(catalog(ISSUE, PULLS), mode="mcp-only")[0])
+    only_mcp = bm25_description(opened(catalog(ISSUE, PULLS), mode="mcp-only")[0])
     assert only_mcp.splitlines()[1:] == ["Discoverable MCP servers: github (2 tools)", "Total discoverable tools: 2"]
-    assert len(description(opened(catalog(*BUILTINS[:3]))[0]).splitlines()) == 1
-    assert len(description(None).splitlines()) == 1
+    assert len(bm25_description(opened(catalog(*BUILTINS[:3]))[0]).splitlines()) == 1
+    assert len(bm25_description(None).splitlines()) == 1
 
 
 class Broken(Catalog):
@@ -158,4 +158,4 @@ class Broken(Catalog):
 
 @requirement("catalog.hook-errors-are-survived")
 def test_a_catalog_that_was_never_readable_is_described_as_an_empty_one() -> None:
-    assert len(description(Session(Broken(), mode="all")).splitlines()) == 1
+    assert len(bm25_description(Session(Broken(), mode="all")).splitlines()) == 1

@@ -130,7 +130,7 @@ def test_a_method_of_an_object_can_be_a_tool() -> None:
 def test_a_function_that_says_nothing_about_itself_is_refused() -> None:
     def silent(a: int) -> None: ...
 
-    with pytest.raises(InputError, match="tool silent: give the function a docstring"):
+    with pytest.raises(InputError, match="tool silent: there is no description"):
         tool(silent)
     with pytest.raises(InputError, match="is not a function"):
         tool(name="n", description="d")(partial(print, "a"))
@@ -289,7 +289,7 @@ def test_keywords_can_be_added_to_the_schema_of_a_parameter() -> None:
 
     limit = {"type": "integer", "default": 3, "maximum": 7, "description": "At most 7."}
     assert find.input_schema["properties"]["limit"] == limit
-    with pytest.raises(InputError, match="tool add: parameters names 'c', which the function does not take"):
+    with pytest.raises(InputError, match="tool add: the function has no parameter 'c'"):
         tool(lambda: 1, name="add", description="d", parameters={"c": {}})
 
 
@@ -335,5 +335,5 @@ def test_a_registry_takes_typed_functions_and_says_what_else_to_pass() -> None:
     assert Registry([add]).call("add", {"a": 2}).text == "2"
     with pytest.raises(InputError, match="is not a tool; pass a Tool, or a typed function with a docstring"):
         Registry([{"name": "add"}])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="this is a Tool already"):
+    with pytest.raises(InputError, match="this is already a Tool"):
         tool(tool(add))  # type: ignore[arg-type]
