@@ -540,7 +540,7 @@ mcp.names-never-move own Names come from the configuration key and never move to
 mcp.dead-upstreams-are-harmless own A dead or hung server never slows the others; its last list is used and marked stale.
 mcp.bad-items-cost-themselves own What cannot be used of a server's list costs only itself, and is told by name with the reason.
 mcp.faithful own Content, errors, progress, cancellation and metadata pass through unchanged.
-mcp.changed-tools-are-held own A changed upstream tool is held until approved, with the difference shown.
+mcp.changed-tools-are-blocked own A changed upstream tool is held until approved, with the difference shown.
 mcp.descriptions-are-cleaned own Control and invisible characters never reach a prompt.
 mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless a token guards it.
 mcp.output-continues own Capped output comes with a handle that continues it.

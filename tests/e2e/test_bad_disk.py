@@ -121,7 +121,7 @@ def test_a_file_of_another_ranking_on_a_read_only_disk_says_what_to_do(on_a_disk
         store.close()
         mount("-o", "remount,ro", disk)
         said = refused(SqliteStore, path)
-        assert "is indexed for the ranking 'seed-2'" in said and "open it once where it can be written" in said, said
+        assert "indexed for the ranking 'seed-2'" in said and "Open it once where it can be written" in said, said
         assert ids(SqliteStore(path, get_ranking("seed"))) == ["a", "b"]
         mount("-o", "remount,rw", disk)
         assert ids(SqliteStore(path)) == ["a", "b"]
@@ -143,7 +143,7 @@ def test_a_log_that_cannot_be_read_here_is_not_passed_over(on_a_disk: Run) -> No
         leave(path, "a")
         os.unlink(path + "-shm")
         mount("-o", "remount,ro", disk)
-        assert "copy it" in refused(SqliteStore, path)
+        assert "Copy it" in refused(SqliteStore, path)
     """)
 
 

@@ -126,7 +126,7 @@ def test_one_server_stands_for_a_hundred_tools_and_explains_what_another_refuses
     assert "\noffice__stripe_create_refund(charge, amount?: int, " in found
     assert called.endswith('\ndone: {"charge": "ch_3PqT", "amount": 4000}')
     assert "\nmissing: charge\ncharge is required\n" in refused
-    assert '\nthe whole definition: {"name":"office__stripe_create_refund",' in refused
+    assert '\nFull definition: {"name":"office__stripe_create_refund",' in refused
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -155,7 +155,10 @@ def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[st
         assert not (other / "new").exists()
         assert sandboxed(place, environ, "--backend", name, "--time", "0.3", "--", "sleep", "60").returncode == 124
         misspelled = sandboxed(place, environ, "--backend", name, "--read", str(other / "nots.txt"), "--", "true")
-        assert (misspelled.returncode, misspelled.stderr.count("cannot be readable: check its spelling")) == (2, 1)
+        assert (misspelled.returncode, misspelled.stderr.count("does not exist: check the spelling of --read")) == (
+            2,
+            1,
+        )
 
 
 # A machine that allows neither namespaces nor Landlock, made of this one by filters of system calls.

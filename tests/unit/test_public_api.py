@@ -142,7 +142,7 @@ def test_an_unknown_field_of_a_filter_is_named() -> None:
 
 @pytest.mark.parametrize("document", [{"id": "a"}, "text", ["text"], [{"id": "a"}]])
 def test_only_documents_can_be_put_into_an_index(index: onhand.Index, document: object) -> None:
-    with pytest.raises(InputError, match=r"onhand\.Document, not a (dict|str)"):
+    with pytest.raises(InputError, match=r"onhand\.Document, not (dict|str)"):
         index.put(document)  # type: ignore[arg-type]
 
 

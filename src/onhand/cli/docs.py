@@ -7,7 +7,7 @@ import os
 from itertools import chain
 
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, add_to_all, parse_decimal, whole_number
+from onhand.cli.parser import Parser, add_to_all, parse_decimal, positive, whole_number
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.text import quantity
@@ -73,7 +73,7 @@ def _add_search(parser: Parser, verb: str) -> None:
         "-k",
         "--limit",
         metavar="N",
-        type=whole_number(1, 50),
+        type=positive,
         help="return at most N documents (default: 10, maximum: 50)",
     )
     parser.add_argument("--page-token", metavar="TOKEN", help="continue after the page that printed this token")

@@ -33,7 +33,7 @@ from typing import (
     overload,
 )
 
-from onhand.errors import InputError, OnhandError, ToolError
+from onhand.errors import Cancelled, InputError, OnhandError, ToolError
 from onhand.tools.tool import ArgumentAlias, Handler, Hints, Output, Tool, copy_json
 
 _SECTION = re.compile(r"(?:Args|Arguments|Parameters|Attributes):\s*$")
@@ -644,12 +644,14 @@ def _output_schema(returned: Any) -> dict[str, Any] | None:
 
 
 def _apply_policy(handler: Handler, on_error: ErrorPolicy) -> Handler:
-    """Return a handler that converts OnhandErrors with a policy."""
+    """Return a handler that converts OnhandErrors, except a cancellation, with a policy."""
     if inspect.iscoroutinefunction(handler):
 
         async def answer(arguments: dict[str, Any]) -> Any:
             try:
                 return await handler(arguments)
+            except Cancelled:
+                raise
             except OnhandError as error:
                 raise on_error(error, arguments) from None
 
@@ -658,6 +660,8 @@ def _apply_policy(handler: Handler, on_error: ErrorPolicy) -> Handler:
     def answer_sync(arguments: dict[str, Any]) -> Any:
         try:
             return handler(arguments)
+        except Cancelled:
+            raise
         except OnhandError as error:
             raise on_error(error, arguments) from None
 

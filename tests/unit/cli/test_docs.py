@@ -285,7 +285,7 @@ def test_an_interrupted_import_keeps_what_is_done_and_goes_on_from_there(
     [
         (["serch", "x"], "unknown value 'serch'"),
         (["keyword"], "QUERY"),
-        (["keyword", "x", "--limit=-1"], "from 1 to 50"),
+        (["keyword", "x", "--limit=-1"], "of at least 1"),
         (["keyword", "x", "--limit=many"], "'many' is not a whole number"),
         (["keyword", "x", "--limit=" + "9" * 5000], "is not a whole number"),
         (["keyword", "x", "--page-token=AAAA"], "Unknown page_token"),

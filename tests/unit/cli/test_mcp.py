@@ -105,7 +105,7 @@ def test_what_cannot_be_used_of_a_list_is_named_by_test_list_and_review(
     assert (len(listed["u"]), listed["p"]) == (12, [])
 
 
-@requirement("mcp.cli", "mcp.changed-tools-are-held")
+@requirement("mcp.cli", "mcp.changed-tools-are-blocked")
 def test_a_change_is_reviewed_and_approved(run: Run, project: Path) -> None:
     described = project / "tools.json"
     described.write_text('[{"name": "pay", "description": "Pay a bill."}]')
@@ -143,7 +143,7 @@ def test_servers_are_imported_from_the_files_of_other_clients(run: Run, project:
     assert run("mcp", "import", "nowhere.json").code == 2
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 def test_servers_that_came_with_a_clone_are_not_started_before_trust(run: Run, project: Path) -> None:
     began = project / "began"
     entry = {"command": sys.executable, "args": ["-c", f"open({str(began)!r}, 'w')"]}

@@ -80,7 +80,7 @@ def test_a_directory_that_is_none_is_not_told_as_a_missing_program(behind: Behin
     anyio.run(main)
 
 
-@requirement("mcp.descriptions-are-clean_json")
+@requirement("mcp.descriptions-are-cleaned")
 def test_what_a_dead_server_said_last_is_told_without_what_nobody_would_see(behind: Behind) -> None:
     async def main() -> None:
         async with Upstreams([behind("exits", "exits", "\x1b[31mno\u202e licence\x1b[0m")]) as registry:
@@ -376,7 +376,7 @@ def test_a_list_that_never_ends_is_cut(behind: Behind) -> None:
     anyio.run(main)
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 def test_a_tool_that_changes_while_we_run_is_held_and_comes_back_when_approved(behind: Behind, tmp_path: Path) -> None:
     described, pins = tmp_path / "tools.json", str(tmp_path / "pins.json")
     described.write_text(json.dumps([{"name": "pay", "description": "Pay a bill."}]))
@@ -401,7 +401,7 @@ def test_a_tool_that_changes_while_we_run_is_held_and_comes_back_when_approved(b
     anyio.run(main)
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 def test_a_tool_that_changed_while_we_were_away_is_not_called(behind: Behind, tmp_path: Path) -> None:
     described, pins, lists = tmp_path / "tools.json", str(tmp_path / "pins.json"), str(tmp_path / "lists")
     described.write_text(json.dumps([{"name": "pay", "description": "Pay a bill."}]))
@@ -451,7 +451,7 @@ def test_others_are_answered_while_a_long_list_is_taken_in_and_closing_does_not_
     assert len(anyio.run(main).catalog) < count
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 @pytest.mark.parametrize("order", [("mail", "sly"), ("sly", "mail")])
 def test_a_tool_that_says_how_anothers_is_to_be_used_is_held_whoever_is_listed_first(
     order: tuple[str, str], behind: Behind, tmp_path: Path
@@ -484,7 +484,7 @@ def test_a_tool_that_says_how_anothers_is_to_be_used_is_held_whoever_is_listed_f
     anyio.run(main, False)
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 def test_a_suspicious_tool_and_one_that_cannot_be_named_are_kept_from_models(behind: Behind, tmp_path: Path) -> None:
     described = tmp_path / "tools.json"
     entries = [

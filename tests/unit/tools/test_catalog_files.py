@@ -106,7 +106,7 @@ def test_what_is_no_regular_file_or_too_large_is_refused_at_once(tmp_path: Path)
     with pytest.raises(InputError, match="cannot be read"):
         read_catalog("a\0b")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="cannot be read: it is not a file"):
+    with pytest.raises(InputError, match="cannot be read: not a regular file"):
         read_catalog(tmp_path / "pipe")
     with open(tmp_path / "large", "wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
