@@ -133,9 +133,10 @@ class NumpySearcher:
         for term, weight in weighted:
             added = self._exact_scores(term)
             scores[term.docnums] += added if weight == 1.0 else weight * added
-        docnums = self._docnums_reaching(weighted, scores, 1e-300)
+        scan_all = self._should_scan_all(weighted)
+        docnums = _docnums_reaching(weighted, scores, 1e-300, scan_all)
         values = scores[docnums]
-        self._reset(weighted, scores)
+        _reset(weighted, scores, scan_all)
         if allowed is None:
             return docnums, values
         is_allowed = allowed.mask[docnums]
@@ -169,7 +170,8 @@ class NumpySearcher:
             least = self._add_rare(weighted, added, limit, allowed)
             left = weighted[len(added) :]
             rest = _upper_bound(left)
-            docnums = self._docnums_reaching(added, self._sums, max(least - rest, 1e-30))
+            scan_all = self._should_scan_all(added)
+            docnums = _docnums_reaching(added, self._sums, max(least - rest, 1e-30), scan_all)
             if left and len(docnums) > PROBES:
                 least = max(least, _lower_bound(docnums, self._sums[docnums], left, limit) * _rounding_margin(weighted))
             for one in left:
@@ -178,7 +180,7 @@ class NumpySearcher:
                 rest -= one.top
             return docnums, self._sums[docnums]
         finally:
-            self._reset(added, self._sums)
+            _reset(added, self._sums, self._should_scan_all(added))
 
     def _add_rare(
         self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
@@ -210,23 +212,9 @@ class NumpySearcher:
         finally:
             self._is_meant[docnums] = False
 
-    def _docnums_reaching(self, added: list[_Weighted], sums: Array, least: float) -> Array:
-        """Return the docnums with sums of at least `least`, which is above zero, in ascending order."""
-        if self._should_scan_all(added):
-            return (sums >= least).nonzero()[0]
-        parts = [one.term.docnums[sums[one.term.docnums] >= least] for one in added]
-        return parts[0] if len(parts) == 1 else _sort_unique(np.concatenate(parts))
-
     def _should_scan_all(self, added: list[_Weighted]) -> bool:
         """Return whether scanning all documents is faster than visiting those that have these terms."""
         return sum([one.term.size for one in added]) * PASS > len(self._sums)
-
-    def _reset(self, added: list[_Weighted], sums: Array) -> None:
-        if self._should_scan_all(added):
-            sums.fill(0)
-        else:
-            for one in added:
-                sums[one.term.docnums] = 0
 
     def _score(self, own: list[Array], frequencies: Array, norm: Any, idf: float) -> Any:
         scoring = self._scoring
@@ -551,13 +539,33 @@ def _select_best(count: int, docnums: Array, scores: Array) -> tuple[Array, Arra
     return docnums[places], scores[places]
 
 
+def _docnums_reaching(added: list[_Weighted], sums: Array, least: float, scan_all: bool) -> Array:
+    """Return the docnums with sums of at least `least`, which is above zero, in ascending order."""
+    if scan_all:
+        return (sums >= least).nonzero()[0]
+    parts = [one.term.docnums[sums[one.term.docnums] >= least] for one in added]
+    return parts[0] if len(parts) == 1 else _sort_unique(np.concatenate(parts))
+
+
+def _reset(added: list[_Weighted], sums: Array, scan_all: bool) -> None:
+    if scan_all:
+        sums.fill(0)
+    else:
+        for one in added:
+            sums[one.term.docnums] = 0
+
+
 def _term_bytes(term: NumpyTerm | None) -> int:
     return 100 if term is None else term.bytes
 
 
 def _kth_best(scores: Array, limit: int) -> Any:
     """Return the k-th best score, or 0 if there are fewer."""
-    return np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
+    if len(scores) <= limit:
+        return 0
+    ordered = scores.copy()
+    ordered.partition(len(scores) - limit)
+    return ordered[-limit]
 
 
 def _sort_unique(docnums: Array) -> Array:

@@ -180,7 +180,10 @@ class _CountedTerms:
     def encode(self, term: str) -> tuple[int, bytes]:
         number = self._numbers[term]
         start, end = self._bounds[number], self._bounds[number + 1]
-        return end - start, self._docnums[start:end].tobytes() + self._counts[:, start:end].tobytes()
+        counts = self._counts[:, start:end]
+        if counts.itemsize > 1 and counts.max() < 256:
+            counts = counts.astype("u1")  # as narrow as `_encode_small` makes it
+        return end - start, self._docnums[start:end].tobytes() + counts.tobytes()
 
 
 class _Occurrences(dict[str, bytearray]):
