@@ -39,6 +39,8 @@ project.typed own The package ships its types and the public names are importabl
 project.opened-once own A process opens each part of a project at most once, when it is first used.
 project.cold-path-is-light own Nothing heavy is imported on the way to --help or to a lexical search.
 project.cold-start-is-measured own The cold-start benchmark prints our CPU time beside plain Python's, as a ratio.
+project.names-are-durable own A directory is synced after a name in it changed, and one that cannot be synced is an error.
+project.leftovers-are-swept own Temporary files of killed writers are deleted, and never those of a living one.
 project.sample-project-is-real own The sample project's pages, links, judged answers, rules and skills are as described, and its scripts run.
 
 config.three-files 003 The nearest onhand.toml, .onhand/config.toml or [tool.onhand] is found from the directory upwards.

@@ -1,7 +1,8 @@
 """Open, read, replace, stamp and lock files.
 
 Only regular files are opened, and reads are consistent: they return the content at one moment. `write_atomic` replaces
-a file so that readers find either the old or the new content, even after a crash.
+a file so that readers find either the old or the new content, even after a crash, and `make_directories` creates
+directories whose names survive one.
 
 A change stamp tells whether a file has changed. It uses the ctime, which only the kernel sets, instead of the mtime. It
 does not detect changes through a memory mapping that was opened earlier.
@@ -70,38 +71,102 @@ def write_atomic(
     directory: int | None = None,
     check: "Callable[[], None] | None" = None,
 ) -> None:
-    """Replace a file atomically; after an OSError the old one is unchanged.
+    """Replace a file atomically; it is on the disk when this returns.
+
+    After an OSError the old file is unchanged, unless only its directory could not be synced: then the new one is in
+    place, but may not survive a power failure.
 
     `mode` applies to a new file; an existing one keeps its mode. With the descriptor of a `directory`, the path is a
     name in it, and a link of that name is replaced instead of followed. `check` is called just before
     the file is replaced and may raise an exception to keep the old one.
     """
     from contextlib import suppress
-    from secrets import token_hex
 
     old = None
     with suppress(FileNotFoundError):
         old = os.stat(path, dir_fd=directory, follow_symlinks=directory is None)
     above = os.path.dirname(path)
-    temporary = os.path.join(above, f".{token_hex(8)}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
-        try:
-            if old:
-                _copy_owner_and_mode(file.fileno(), old, path, directory)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            if check:
-                check()
-            os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
-            os.unlink(temporary, dir_fd=directory)
-            raise
-    if directory is None:
-        _sync_directory(above or ".")
-    else:
-        os.fsync(directory)
+    parent = _open_directory(above or ".") if directory is None else os.dup(directory)
+    try:
+        _sweep_directory(parent)
+        temporary, number = _create_temporary(above, mode, directory)
+        with open(number, "wb") as file:
+            try:
+                if old:
+                    _copy_owner_and_mode(file.fileno(), old, path, directory)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                if check:
+                    check()
+                os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                os.unlink(temporary, dir_fd=directory)
+                raise
+        sync_directory(parent)
+    finally:
+        _close_directory(parent)
+
+
+TEMPORARY_BYTES = 8  # of randomness in the name of a temporary file, `.<hexadecimal digits>.new`
+
+
+def _create_temporary(above: str, mode: int, directory: int | None) -> tuple[str, int]:
+    """Create a temporary file, which is locked while it is open, and return its path and its descriptor."""
+    from contextlib import suppress
+    from secrets import token_hex
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = os.path.join(above, f".{token_hex(TEMPORARY_BYTES)}.new")
+        number = os.open(temporary, flags, mode, dir_fd=directory)
+        is_locked = True
+        with suppress(OSError):  # where there are no locks, nobody sweeps either
+            is_locked = try_lock(number)
+        with suppress(FileNotFoundError):  # swept by another process before it was locked
+            os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+            if is_locked:
+                return temporary, number
+        os.close(number)
+
+
+_swept: set[tuple[int, int]] = set()  # the directories that this process has swept
+
+
+def _sweep_directory(directory: int) -> None:
+    """Delete the temporary files of killed writers, once per process; a living writer has locked its own."""
+    from contextlib import suppress
+
+    if directory == NO_DIRECTORY:
+        return
+    status = os.fstat(directory)
+    identity = (status.st_dev, status.st_ino)
+    if identity in _swept:
+        return
+    _swept.add(identity)
+    with suppress(OSError):  # what stays does no harm
+        for name in filter(_is_temporary, os.listdir(directory)):
+            with suppress(OSError):
+                _delete_abandoned(name, directory)
+
+
+def _is_temporary(name: str) -> bool:
+    digits = name[1:-4]
+    is_named_so = name.startswith(".") and name.endswith(".new") and len(digits) == 2 * TEMPORARY_BYTES
+    return is_named_so and all(digit in "0123456789abcdef" for digit in digits)
+
+
+def _delete_abandoned(name: str, directory: int) -> None:
+    """Delete a temporary file unless its writer still has it locked."""
+    number = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode) or not try_lock(number):
+            return
+        if os.path.samestat(status, os.stat(name, dir_fd=directory, follow_symlinks=False)):
+            os.unlink(name, dir_fd=directory)
+    finally:
+        os.close(number)
 
 
 def _copy_owner_and_mode(number: int, old: os.stat_result, path: str, directory: int | None) -> None:
@@ -147,17 +212,54 @@ def _attributes(file: int) -> list[str]:
         return []
 
 
-def _sync_directory(directory: str) -> None:
-    """Make the new name durable, on systems where directories can be opened."""
-    try:
-        number = os.open(directory, os.O_RDONLY)
-    except OSError:
+def make_directories(path: str, mode: int = 0o777) -> None:
+    """Create a directory and those above it, as far as they are missing; their names are on the disk on return."""
+    if os.path.isdir(path):
         return
+    above = os.path.dirname(path.rstrip(os.sep))
+    if above:
+        make_directories(above, mode)
+    parent = _open_directory(above or ".")
     try:
-        os.fsync(number)
-    except OSError:
-        return
+        try:
+            os.mkdir(path, mode)
+        except FileExistsError:  # created by another process, which may not have synced it yet
+            if not os.path.isdir(path):
+                raise
+        sync_directory(parent)
     finally:
+        _close_directory(parent)
+
+
+NO_DIRECTORY = -1  # in place of a descriptor, where directories cannot be opened (Windows)
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)  # of file systems that cannot sync a directory
+
+
+def sync_directory(directory: int | str) -> None:
+    """Make the names in a directory, which is given by its path or descriptor, durable.
+
+    A file system that has no such operation is not an error.
+    """
+    if isinstance(directory, str):
+        number = _open_directory(directory)
+        try:
+            sync_directory(number)
+        finally:
+            _close_directory(number)
+    elif directory != NO_DIRECTORY:
+        try:
+            os.fsync(directory)
+        except OSError as error:
+            if error.errno not in _CANNOT_SYNC:
+                raise
+
+
+def _open_directory(path: str) -> int:
+    return os.open(path, os.O_RDONLY) if os.name == "posix" else NO_DIRECTORY
+
+
+def _close_directory(number: int) -> None:
+    if number != NO_DIRECTORY:
         os.close(number)
 
 
@@ -205,7 +307,7 @@ class FileLock:
         self._descriptor = -1
 
     def __enter__(self) -> None:
-        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
+        make_directories(os.path.dirname(self._path) or ".")
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could create a file anywhere
         descriptor = os.open(self._path, flags, self._mode)
         try:
@@ -234,9 +336,12 @@ def try_lock(descriptor: int) -> bool:
         except ImportError:  # Windows
             import msvcrt
 
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            except PermissionError:
+                return False
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+    except BlockingIOError:
         return False
     return True

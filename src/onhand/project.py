@@ -14,6 +14,7 @@ from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign, trust_store, user_file
 from onhand.corpora.file_index import cache_path
 from onhand.errors import ConfigError, InputError, MissingExtra, StoreError
+from onhand.fsio import make_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Project:
 
         if self.has_notes:
             with suppress(OSError):  # writing a note will report it
-                os.makedirs(os.path.join(self.directory, self.config.notes.path), exist_ok=True)
+                make_directories(os.path.join(self.directory, self.config.notes.path))
 
     @part
     def documents(self) -> Documents:
@@ -201,7 +202,7 @@ class Project:
         """The index of the documents, for adding and deleting them; its file is created if needed."""
         directory = os.path.dirname(os.path.abspath(self.documents_path))
         try:
-            os.makedirs(directory, exist_ok=True)
+            make_directories(directory)
         except OSError as error:
             raise StoreError(f"{directory} cannot be created ({error.strerror}): choose another --db") from None
         return open_index(self.documents_path, self.config.documents.embedder)

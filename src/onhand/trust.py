@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from onhand.errors import ConfigError
-from onhand.fsio import FileLock
+from onhand.fsio import FileLock, make_directories
 
 
 def trusted_directories(store: str) -> frozenset[str]:
@@ -54,7 +54,7 @@ def _write_lock(store: str) -> Iterator[None]:
     """Admit one writer at a time, so that no addition is lost."""
     lock = FileLock(store + ".lock", mode=0o600)
     try:
-        os.makedirs(os.path.dirname(store), mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(store), 0o700)
         lock.__enter__()
     except OSError as error:
         raise _unwritable_store(store, error) from None

@@ -5,11 +5,13 @@ import os
 import stat
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from onhand.fsio import MAX_TRIES, read_stable, write_atomic
+from faults import needs_faults, run_python
+from onhand.fsio import MAX_TRIES, make_directories, read_stable, write_atomic
 from requirements import requirement
 
 
@@ -143,3 +145,121 @@ def test_a_file_that_is_there_gets_no_list_from_its_directory(tmp_path: Path) ->
     write_atomic(str(file), b"new")
     assert ALL not in os.listxattr(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o660
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes that are synced, in this order."""
+    inodes, real_fsync = list[int](), os.fsync
+
+    def record(descriptor: int) -> None:
+        inodes.append(os.fstat(descriptor).st_ino)
+        real_fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    return inodes
+
+
+@requirement("project.names-are-durable")
+@pytest.mark.parametrize("parts", [["new"], ["new", "and", "deep"]])
+def test_every_new_directory_is_synced_into_the_one_above_it(
+    tmp_path: Path, synced: list[int], parts: list[str]
+) -> None:
+    make_directories(str(tmp_path.joinpath(*parts)))
+    assert synced == [tmp_path.joinpath(*parts[:depth]).stat().st_ino for depth in range(len(parts))]
+    synced.clear()
+    make_directories(str(tmp_path.joinpath(*parts)))
+    assert synced == []
+
+
+@requirement("project.names-are-durable")
+def test_a_file_is_synced_before_it_gets_its_name_and_its_directory_after_that(
+    tmp_path: Path, synced: list[int]
+) -> None:
+    write_atomic(str(tmp_path / "file"), b"new")
+    assert synced == [(tmp_path / "file").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_file_in_the_way_of_a_new_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError):
+            make_directories(str(path))
+
+
+ON_A_FAILING_DIRECTORY = """
+import errno, os, sys
+from faults import Fault, fail_calls
+from onhand.fsio import make_directories, sync_directory, write_atomic
+
+first = os.open(os.devnull, os.O_RDONLY)
+while os.dup(first) < 39:
+    pass  # so that whatever is opened first is number 40: the directory
+fail_calls(Fault(["fsync"], getattr(errno, sys.argv[2]), descriptor=40))
+directory = sys.argv[1]
+for write in (
+    lambda: write_atomic(os.path.join(directory, "file"), b"new"),
+    lambda: make_directories(os.path.join(directory, "below")),
+    lambda: sync_directory(directory),
+):
+    try:
+        write()
+        print("synced")
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+
+
+@needs_faults
+@requirement("project.names-are-durable")
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "EDQUOT", "EROFS"])
+def test_a_directory_that_cannot_be_synced_is_an_error(tmp_path: Path, error: str) -> None:
+    assert run_python(ON_A_FAILING_DIRECTORY, str(tmp_path), error).split() == [error] * 3
+
+
+@needs_faults
+def test_a_file_system_without_such_an_operation_is_not_an_error(tmp_path: Path) -> None:
+    assert run_python(ON_A_FAILING_DIRECTORY, str(tmp_path), "EINVAL").split() == ["synced"] * 3
+
+
+LEFTOVER = ".0123456789abcdef.new"
+
+
+@requirement("project.leftovers-are-swept")
+def test_the_temporary_file_of_a_killed_writer_is_swept_by_the_next_process(tmp_path: Path) -> None:
+    kept = [".0123456789abcdeg.new", ".0123456789abcdef.newer", "0123456789abcdef.new", ".new"]
+    for name in (LEFTOVER, *kept):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".00000000000000ff.new").mkdir()
+    (tmp_path / ".00000000000000fe.new").symlink_to(tmp_path / kept[0])
+    write_atomic(str(tmp_path / "file"), b"new")
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, ".00000000000000ff.new", ".00000000000000fe.new", "file"])
+
+
+@requirement("project.leftovers-are-swept")
+def test_the_temporary_file_of_a_living_writer_is_never_swept(tmp_path: Path) -> None:
+    others: list[str] = []
+
+    def let_another_process_write() -> None:
+        others.extend(name for name in os.listdir(tmp_path))
+        run_python(
+            "import sys; from onhand.fsio import write_atomic; write_atomic(sys.argv[1], b'b')", str(tmp_path / "b")
+        )
+
+    write_atomic(str(tmp_path / "a"), b"a", check=let_another_process_write)
+    assert len(others) == 1
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@requirement("project.leftovers-are-swept")
+def test_many_processes_sweep_and_write_at_once_and_lose_nothing(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from onhand import fsio
+        for number in range(100):
+            fsio._swept.clear()  # as a new process would
+            fsio.write_atomic(f"{sys.argv[1]}/{sys.argv[2]}-{number % 3}", b"new")
+    """
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: run_python(code, str(tmp_path), name), "abcd"))
+    assert sorted(os.listdir(tmp_path)) == sorted(f"{name}-{number}" for name in "abcd" for number in range(3))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from onhand.agent.events import Answered, Asked, Began, Calling, Ended, Event, Returned
 from onhand.agent.trace import parse_event, serialize_event
 from onhand.errors import InputError, NotFound
-from onhand.fsio import open_regular
+from onhand.fsio import make_directories, open_regular
 from onhand.serving import write_all
 from onhand.text import one_line
 
@@ -46,7 +46,7 @@ class History:
         if self._directory is None:
             return None
         with suppress(OSError):
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            make_directories(self._directory, 0o700)
             self._delete_oldest()
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
             journal = ConversationFile(os.open(self._path(session_id), flags, 0o600))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from onhand import cancellation
 from onhand.actions.workspace import ResolvedPath, Workspace, describe_kind, display, explain_os_errors, path_line
 from onhand.errors import InputError, NotFound
-from onhand.fsio import read_stable, try_lock, write_atomic
+from onhand.fsio import read_stable, sync_directory, try_lock, write_atomic
 from onhand.text import FALLBACK_ENCODING, byte_order_mark, decode_leniently, digest, guess_encoding
 
 MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; hand-written text has a hundredth of that
@@ -398,6 +398,7 @@ def _create_directories(workspace: Workspace, place: ResolvedPath, path: str) ->
     for part in place.inner.split("/") if place.inner else []:
         with workspace.open_directory(at, path) as directory, explain_os_errors(path), suppress(FileExistsError):
             os.mkdir(part, dir_fd=directory)
+            sync_directory(directory)
         at = at.child(part)
 
 

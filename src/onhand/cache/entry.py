@@ -15,7 +15,7 @@ from unicodedata import normalize
 
 from onhand.embed.embedder import unit_vector
 from onhand.errors import InputError, OnhandError, StoreError
-from onhand.fsio import open_regular, write_atomic
+from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.text import repair_surrogates
 from onhand.tools.tool import copy_json
 
@@ -210,7 +210,7 @@ def write_entries(path: str, entries: list[dict[str, Any]]) -> None:
     """Replace a cache file, which only its owner can read."""
     data = json.dumps({"onhand_cache": FILE_FORMAT, "entries": entries}).encode()
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_directories(os.path.dirname(path))
         write_atomic(path, data, FILE_MODE)
     except OSError as error:
         raise StoreError(

@@ -13,7 +13,7 @@ from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, parse_decimal, whole_number
 from onhand.config.files import state_directory
 from onhand.errors import InputError
-from onhand.fsio import open_regular
+from onhand.fsio import make_directories, open_regular
 from onhand.project import Project
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
     config, policy = project.config, project.sandbox_policy()
     host, key = host_and_key(settings.model, settings.base_url, settings.api_key_env)
     sessions = state_directory(os.environ)
-    os.makedirs(sessions, mode=0o700, exist_ok=True)
+    make_directories(sessions, 0o700)
     project.prepare_notes()
     policy = policy._replace(
         readable=(*policy.readable, *needed_paths(policy)),

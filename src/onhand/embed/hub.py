@@ -12,6 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request
 
 from onhand.errors import EmbedderError, InputError
+from onhand.fsio import make_directories
 from onhand.http_client import USER_AGENT, SafeRedirects, build_opener, is_loopback, parse_url
 
 HUB = "https://huggingface.co"
@@ -76,7 +77,7 @@ def fetch(
         return path
     advice = f"or use a file that you have: gguf:/path/to/{file.file}"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_directories(os.path.dirname(path))
         with _part(path) as part:
             if not os.path.isfile(path):  # another process may have downloaded it while we waited
                 _download(file, part, hub_url, on_progress, timeout_s)

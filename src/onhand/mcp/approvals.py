@@ -13,7 +13,7 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from onhand.errors import NotFound, StoreError
-from onhand.fsio import FileLock, open_regular, write_atomic
+from onhand.fsio import FileLock, make_directories, open_regular, write_atomic
 from onhand.mcp.sanitize import steered_names, suspicions
 from onhand.mcp.servers import ServerConfig
 from onhand.text import digest
@@ -220,7 +220,7 @@ class Approvals:
             yield
             return
         try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            make_directories(os.path.dirname(self._path), 0o700)
             with FileLock(f"{self._path}.lock"):
                 self._reload()
                 yield

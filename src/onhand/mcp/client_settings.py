@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from onhand.errors import InputError
-from onhand.fsio import open_regular, write_atomic
+from onhand.fsio import make_directories, open_regular, write_atomic
 
 Entry = Mapping[str, Any]
 
@@ -268,7 +268,7 @@ def write_settings(edit: Edit) -> str | None:
     """Write the file; return the path of the backup if the file existed."""
     target = os.path.realpath(edit.path)  # a symbolic link stays one
     try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        make_directories(os.path.dirname(target))
         backup = None if edit.before is None else _back_up(target)
         write_atomic(target, edit.after.encode(), 0o600)
     except OSError as error:
@@ -316,5 +316,7 @@ def _back_up(path: str) -> str:
             continue
         with open(descriptor, "wb") as copy:
             copy.write(content)
+            copy.flush()
+            os.fsync(copy.fileno())
         return backup
     raise InputError(f"{path} has {MAX_BACKUPS:,} backups already: delete some")

@@ -19,7 +19,7 @@ from mcp.client.auth.utils import is_valid_client_metadata_url
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from onhand.errors import UpstreamError
-from onhand.fsio import open_regular, write_atomic
+from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.mcp.servers import ServerConfig, expand_variables
 
 MAX_FILE_BYTES = 65_536
@@ -69,7 +69,7 @@ class TokenFile:
         return content if isinstance(content, dict) else {}
 
     def _write(self, name: str, value: Any) -> None:
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(self._path), 0o700)
         write_atomic(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
 
 

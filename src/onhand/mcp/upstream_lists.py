@@ -20,7 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from onhand.errors import OnhandError
-from onhand.fsio import open_regular, write_atomic
+from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.mcp.local import EXTENSION
 from onhand.mcp.sanitize import clean_line
 from onhand.mcp.upstream_transport import is_ended, is_expired, is_timeout
@@ -145,7 +145,7 @@ def save_lists(directory: str | None, key: str, identity: str, lists: UpstreamLi
         return
     content = json.dumps({"identity": identity, "listing": lists._asdict()})
     with suppress(OSError):
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        make_directories(directory, 0o700)
         write_atomic(os.path.join(directory, f"{key}.json"), content.encode())
 
 

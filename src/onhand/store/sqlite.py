@@ -20,6 +20,7 @@ from zlib import crc32
 
 from onhand.document import EVERYTHING, Contribution, Document, Filter, Match, from_microseconds, to_microseconds
 from onhand.errors import StoreError
+from onhand.fsio import sync_directory
 from onhand.lexical.scoring import Ranking, get_ranking
 from onhand.store import segments
 from onhand.store.segments import Snapshot, read_snapshot
@@ -66,6 +67,7 @@ class SqliteStore:
         self._snapshot: Snapshot | None = None
         self._copy: tuple[str, MappedVectors] | None = None  # the token of the copy of the vectors, and the copy
         self._is_copy_checked = False
+        self._are_names_synced = False
         self._is_closed = False
         with self._lock, translate_errors(self.path):
             self._connect()
@@ -297,7 +299,7 @@ class SqliteStore:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = self._snapshot = None
-        self._is_copy_checked = False
+        self._is_copy_checked = self._are_names_synced = False
 
     def _connect(self) -> sqlite3.Connection:
         if self._is_closed:
@@ -380,12 +382,19 @@ class SqliteStore:
                 raise StoreError(f"{self.path} cannot be written inside a snapshot. Leave the snapshot first.")
             try:
                 begin_writing(connection)
+                self._sync_names()
                 self._refuse_other_ranking(connection)
                 yield connection
                 bump_generation(connection)
                 connection.execute("COMMIT")
             finally:
                 connection.rollback()  # not a Python function, at whose start an interrupt would be raised
+
+    def _sync_names(self) -> None:
+        """Make the names of the file and its log durable before the first write; SQLite ignores errors of that."""
+        if not self._are_names_synced:
+            sync_directory(os.path.dirname(self.path))
+            self._are_names_synced = True
 
     def _reader(self, connection: sqlite3.Connection) -> IndexReader:
         """Return the lexical index as this transaction sees it."""

@@ -11,6 +11,7 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from onhand.errors import InputError, StoreError
+from onhand.fsio import make_directories
 
 APPLICATION_ID = 0x6F6E6864  # "onhd", which marks a database as ours
 VERSION = 3
@@ -103,7 +104,7 @@ class OpenFile(NamedTuple):
 def open_file(path: str) -> OpenFile:
     """Open a file of the current version, read-only if it cannot be written."""
     _check_path(path)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_directories(os.path.dirname(path))
     try:
         return OpenFile(_open_writable(path))
     except sqlite3.Error as error:
