@@ -64,6 +64,8 @@ trust.paths-are-held-back 003 A path of a project file that leaves the project i
 trust.programs-are-held-back 003 What came with a clone starts no program and uses no secret before trust.
 trust.for-one-directory 003 Trust holds for one directory alone and not for those inside or beside it.
 trust.said-once 003 trust is said once, shows what it allows, and can be taken back.
+trust.of-content own What was trusted stays in force, whatever happens to the files, until the new content is trusted too.
+trust.not-what-everyone-can-write own A settings or server file that everyone can change is reported and not trusted.
 trust.limits-are-kept own Before trust, a project file adds to what the user forbids and neither takes away nor raises a limit.
 trust.own-words-need-none own What the user's own file, variables and flags say needs no trust.
 trust.corrupt-store-trusts-nothing own A damaged record of trusted directories is reported and trusts nothing.

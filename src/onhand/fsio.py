@@ -34,6 +34,24 @@ def open_regular(path: str) -> "BinaryIO":
     return open(number, "rb")
 
 
+def find_exposed(path: str) -> str | None:
+    """Return what lets every user of the machine change a file, or None: the file itself, or a directory that it is in.
+
+    In a directory with the sticky bit, such as /tmp, files can be changed by their owners only.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has other permissions
+        return None
+    places = dict.fromkeys((path, os.path.dirname(path) or ".", os.path.dirname(os.path.realpath(path))))
+    for place in places:
+        try:
+            mode = os.stat(place).st_mode
+        except OSError:  # it does not exist, or is not accessible
+            continue
+        if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            return place
+    return None
+
+
 def read_stable(descriptor: int, max_bytes: int) -> bytes:
     """Return the content of a file that was just opened, as it was at one moment, trying again while it is written.
 

@@ -14,7 +14,7 @@ from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign, trust_store, user_file
 from onhand.corpora.file_index import cache_path
 from onhand.errors import ConfigError, InputError, MissingExtra, StoreError
-from onhand.fsio import make_directories
+from onhand.fsio import find_exposed, make_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -415,18 +415,50 @@ class Project:
     def server_list(self) -> ServerConfigs:
         """The MCP servers in the user's own file and in the files of `mcp.files`."""
         from onhand.mcp.servers import ServerConfigs, read_servers
+        from onhand.trust import describe_exposure
 
         known: dict[str, ServerConfig] = {}
         problems: list[str] = []
+        to_trust = server_files_to_trust(
+            self.config.mcp.files, self.config.sources["mcp.files"], self.directory, self.config.project_file
+        )
         user_files = [servers_file()] if os.path.lexists(servers_file()) else []
-        project_files = [os.path.join(self.directory, os.path.expanduser(path)) for path in self.config.mcp.files]
-        for path in user_files + project_files:
-            servers, file_problems = read_servers(path)
+        for path in (*user_files, *self.config.mcp.files):
+            full = os.path.join(self.directory, os.path.expanduser(path))
+            if find_exposed(full):
+                problems.append(describe_exposure(full))
+            if path in to_trust:
+                servers, file_problems = self._read_trusted_servers(path, full)
+            else:
+                servers, file_problems = ServerConfigs(()) if find_exposed(full) else read_servers(full)
             problems += file_problems
             for server in servers:
                 if known.setdefault(server.key, server) != server:
-                    problems.append(f"{path}: ignored {server.key!r}, because another server has that name")
+                    problems.append(f"{full}: ignored {server.key!r}, because another server has that name")
         return ServerConfigs(tuple(known.values()), tuple(problems))
+
+    def _read_trusted_servers(self, path: str, full: str) -> ServerConfigs:
+        """Return the servers that the user trusts, even if the file was changed or deleted."""
+        from shlex import quote
+
+        from onhand import trust
+        from onhand.mcp.servers import ServerConfigs, parse_servers, read_servers, servers_to_json
+
+        record = trust.read_record(trust_store(os.environ), self.directory)
+        trusted = record.servers.get(path) if record else None
+        if trusted is None:
+            read_servers(full)  # raises ConfigError if there is nothing to trust
+            command = f"onhand trust {quote(self.directory)}"
+            return ServerConfigs((), (f"{full} is ignored because you have not trusted it; to do so, run: {command}",))
+        try:
+            present = read_servers(full)
+            if servers_to_json(present.servers) == trusted:
+                return present
+            change = "has changed"
+        except ConfigError as error:
+            change = f"has become unusable ({error})" if os.path.lexists(full) else "has disappeared"
+        servers = parse_servers(trusted, full).servers
+        return ServerConfigs(servers, (trust.describe_change(full, change, self.directory),))
 
     @part
     def servers(self) -> Upstreams:
@@ -591,6 +623,28 @@ def require_mcp() -> None:
 def servers_file() -> str:
     """Return the path of the user's list of MCP servers, which `onhand mcp add` writes."""
     return os.path.join(os.path.dirname(user_file(os.environ)), "mcp.json")
+
+
+def server_files_to_trust(
+    files: Sequence[str], source: str, directory: str, project_file: str | None
+) -> tuple[str, ...]:
+    """Return the server files whose content needs trust: those in the project, and those named by its settings file.
+
+    What the environment or a flag names is the user's own word. `source` is where `mcp.files` comes from.
+    """
+    if source.startswith(("$", "--")):
+        return ()
+    if project_file and source.startswith(project_file):
+        return tuple(files)
+    project = os.path.realpath(directory)
+    places = {path: os.path.join(project, os.path.expanduser(path)) for path in files}
+    return tuple(
+        path
+        for path, place in places.items()
+        if any(
+            os.path.commonpath((project, one)) == project for one in (os.path.abspath(place), os.path.realpath(place))
+        )
+    )
 
 
 def _approvals_directory() -> str:

@@ -1,81 +1,128 @@
-"""The directories whose configuration the user trusts, in one small JSON file.
+"""What the user trusts of each project: the content that `onhand trust` showed, one JSON file for each directory.
 
-A directory is recorded by its real path, and trust does not extend to directories above or below it. Trust applies to
-the directory, not to the content of a file: later changes to its configuration are trusted too, so trust only what you
-would run.
+A directory is recorded by its real path, and trust does not extend to directories above or below it. A record is a copy
+of everything that counted in the project's settings file and its server files. It stays in force, whatever happens to
+the files, until the user trusts their new content or revokes the trust.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from onhand.errors import ConfigError
-from onhand.fsio import FileLock, make_directories
+from onhand.fsio import find_exposed, make_directories, open_regular, sync_directory, write_atomic
+from onhand.record import Record
+from onhand.text import digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
-def trusted_directories(store: str) -> frozenset[str]:
-    """Return the trusted directories; raise ConfigError if the file cannot be read."""
+class TrustRecord(Record):
+    """The trusted content of a project."""
+
+    directory: str  # its real path
+    file: str = ""  # the settings file, relative to the directory; "" if there was none
+    settings: Mapping[str, Any] = {}  # the content of the settings file
+    places: tuple[str, ...] = ()  # the real paths outside the directory that its settings may lead to
+    servers: Mapping[str, Any] = {}  # the servers in each server file, by its path in mcp.files
+
+
+def read_record(store: str, directory: str) -> TrustRecord | None:
+    """Return what is trusted of a directory; raise ConfigError if that cannot be told."""
+    path = _record_path(store, directory)
+    if not os.path.lexists(path):
+        return None
+    record = _read(path)
+    return record if record.directory == os.path.realpath(directory) else None
+
+
+def write_record(store: str, record: TrustRecord) -> None:
+    """Trust this content from now on, instead of what was trusted of the directory before."""
     import json
 
+    record = record._replace(directory=os.path.realpath(record.directory))
+    text = json.dumps(record._asdict(), indent=2, sort_keys=True) + "\n"
     try:
-        with open(store, "rb") as file:
-            content = json.loads(file.read())
+        make_directories(store, 0o700)
+        write_atomic(_record_path(store, record.directory), text.encode("ascii"))
+    except OSError as error:
+        raise _unwritable(store, error) from None
+
+
+def remove_record(store: str, directory: str) -> bool:
+    """Revoke the trust in a directory; return False if it was not trusted."""
+    try:
+        os.unlink(_record_path(store, directory))
+        sync_directory(store)
     except FileNotFoundError:
-        return frozenset()
+        return False
+    except OSError as error:
+        raise _unwritable(store, error) from None
+    return True
+
+
+def trusted_directories(store: str) -> tuple[str, ...]:
+    """Return the trusted directories; raise ConfigError if they cannot be read."""
+    try:
+        names = os.listdir(store)
+    except FileNotFoundError:
+        return ()
     except OSError as error:
         raise ConfigError(f"{store} cannot be read ({error.strerror}): repair or delete it") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{store} is not valid JSON: repair or delete it") from None
-    directories = content.get("trusted") if isinstance(content, dict) else None
-    if not isinstance(directories, list) or not all(isinstance(entry, str) for entry in directories):
-        raise ConfigError(f'{store} does not have the form {{"trusted": ["/a/directory"]}}: repair or delete it')
-    return frozenset(directories)
+    return tuple(sorted(_read(os.path.join(store, name)).directory for name in names if name.endswith(".json")))
 
 
-def add(store: str, directory: str) -> None:
-    """Trust a directory from now on."""
-    with _write_lock(store):
-        _write(store, trusted_directories(store) | {os.path.realpath(directory)})
+def describe_change(path: str, change: str, directory: str) -> str:
+    """Return the warning about a file whose content is not what the user trusted."""
+    from shlex import quote
+
+    return (
+        f"{path} {change} since you trusted {directory}, so the content that you trusted stays in force; "
+        f"to see the difference and trust it, run: onhand trust {quote(directory)}"
+    )
 
 
-def remove(store: str, directory: str) -> bool:
-    """Revoke trust in a directory; return False if it was not trusted."""
-    with _write_lock(store):
-        before = trusted_directories(store)
-        after = before - {os.path.realpath(directory)}
-        if after == before:
-            return False
-        _write(store, after)
-        return True
+def describe_exposure(path: str) -> str:
+    """Return the warning about a file that everyone can change."""
+    return f"{path} is not trusted because everyone can change it; to fix that, run: {exposure_fix(path)}"
 
 
-@contextmanager
-def _write_lock(store: str) -> Iterator[None]:
-    """Admit one writer at a time, so that no addition is lost."""
-    lock = FileLock(store + ".lock", mode=0o600)
-    try:
-        make_directories(os.path.dirname(store), 0o700)
-        lock.__enter__()
-    except OSError as error:
-        raise _unwritable_store(store, error) from None
-    try:
-        yield
-    finally:
-        lock.__exit__()
+def exposure_fix(path: str) -> str:
+    """Return the command after which not everyone can change a file."""
+    from shlex import quote
+
+    return f"chmod o-w {quote(find_exposed(path) or path)}"
 
 
-def _write(store: str, directories: frozenset[str]) -> None:
-    """Replace the file atomically."""
+def _record_path(store: str, directory: str) -> str:
+    return os.path.join(store, f"{digest(os.fsencode(os.path.realpath(directory)))}.json")
+
+
+def _read(path: str) -> TrustRecord:
     import json
 
-    from onhand.fsio import write_atomic
-
-    text = json.dumps({"trusted": sorted(directories)}, indent=2) + "\n"
+    if find_exposed(path):
+        raise ConfigError(describe_exposure(path))
     try:
-        write_atomic(store, text.encode("ascii"))
+        with open_regular(path) as file:
+            content = json.loads(file.read())
     except OSError as error:
-        raise _unwritable_store(store, error) from None
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): repair or delete it") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not valid JSON: repair or delete it") from None
+    kinds = {"directory": str, "file": str, "settings": dict, "places": list, "servers": dict}
+    if (
+        not isinstance(content, dict)
+        or content.keys() != kinds.keys()
+        or not all(isinstance(content[name], kind) for name, kind in kinds.items())
+        or not all(isinstance(place, str) for place in content["places"])
+    ):
+        raise ConfigError(f"{path} is not a record of `onhand trust`: delete it and trust the directory again")
+    return TrustRecord(**{**content, "places": tuple(content["places"])})
 
 
-def _unwritable_store(store: str, error: OSError) -> ConfigError:
+def _unwritable(store: str, error: OSError) -> ConfigError:
     return ConfigError(f"{store} cannot be written ({error.strerror}): make its directory writable")

@@ -152,7 +152,9 @@ def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "state")}
     held = config.load(str(tmp_path), environ=environ)
     assert (held.workspace.tools, held.shell.enabled, len(held.warnings)) == ("none", False, 2)
-    trust.add(trust_store(environ), str(tmp_path))
+    trust.write_record(
+        trust_store(environ), config.resolve(config.SETTINGS, str(tmp_path), environ=environ, trusting=True).to_record()
+    )
     loaded = config.load(str(tmp_path), environ=environ)
     asked = {(section, key): value for section, keys in tomllib.loads(example).items() for key, value in keys.items()}
     assert {(section, key): getattr(getattr(loaded, section), key) for section, key in asked} == {

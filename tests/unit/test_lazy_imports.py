@@ -31,6 +31,7 @@ LAZY = {
     "onhand.corpora.sources.mail": FORMAT,
     "onhand.corpora.sources.page": FORMAT,
     "onhand.config": COLD,
+    "onhand.config.files": COLD,
     "onhand.corpora.blocks": COLD,
     "onhand.corpora.context": COLD,
     "onhand.corpora.documents": COLD,

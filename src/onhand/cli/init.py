@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
 from onhand.cli.config import to_toml
+from onhand.cli.trust import keep_trust
 from onhand.config import SECTIONS, SETTINGS
 from onhand.config.files import files_in
 from onhand.errors import ConfigError
@@ -27,7 +28,8 @@ def add_arguments(parser: "Parser") -> None:
 def run(arguments: "Namespace") -> int:
     path = os.path.join(arguments.directory, FILE)
     _refuse_second_file(arguments.directory)
-    _write(path, template(), force=arguments.force)
+    with keep_trust(arguments.directory):
+        _write(path, template(), force=arguments.force)
     if arguments.json:
         terminal.print_json({"path": path})
         return 0

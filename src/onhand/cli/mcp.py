@@ -12,6 +12,7 @@ import sys
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all
+from onhand.cli.trust import keep_trust
 from onhand.config.files import home
 from onhand.errors import ConfigError, InputError, MissingExtra, NotFound, ToolError, UpstreamError
 from onhand.project import servers_file
@@ -374,7 +375,8 @@ def _install(project: Project, arguments: argparse.Namespace) -> int:
     path = client_settings.settings_path(arguments.client, directory, os.path.expanduser("~"), os.environ)
     entry = client_settings.make_entry(arguments.client, own_command(arguments.project))
     warn_if_missing("MCP", "mcp")
-    return write_entry(arguments, arguments.client, path, arguments.name, entry)
+    with keep_trust(project.directory):  # the file may be one of the project's server files
+        return write_entry(arguments, arguments.client, path, arguments.name, entry)
 
 
 def warn_if_missing(what: str, extra: str) -> None:

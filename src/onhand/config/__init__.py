@@ -1,8 +1,9 @@
 """The configuration, as one typed Config: defaults < user file < project file < environment < flags.
 
 A project file may have arrived with a clone. Its settings that start a program, name a secret, lead out of its
-directory or allow more than the user does are blocked until the user trusts the directory (`onhand trust`). The user's
-own file, the environment and flags need no trust. All problems are collected and reported at once.
+directory or allow more than the user does are blocked until the user trusts the directory (`onhand trust`). From then
+on, the content that was trusted counts instead of the file. The user's own file, the environment and flags need no
+trust. All problems are collected and reported at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from onhand.config.files import File, find, home, read, trust_store, user_file
 from onhand.config.settings import SECTIONS, SETTINGS, Config, InvalidValue, Setting
 from onhand.errors import ConfigError
+from onhand.fsio import find_exposed
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -19,7 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["REASONS", "SECTIONS", "SETTINGS", "Config", "Resolved", "Setting", "TrustRequest", "load", "resolve"]
+    from onhand.trust import TrustRecord
+
+__all__ = [
+    "REASONS",
+    "SECTIONS",
+    "SETTINGS",
+    "Config",
+    "Resolved",
+    "Setting",
+    "TrustRequest",
+    "load",
+    "looks_secret",
+    "project_around",
+    "resolve",
+]
 
 REASONS = {  # why a setting of a project file needs trust, by its role
     "path": "leads out of the project",
@@ -51,6 +67,7 @@ class TrustRequest(Record):
     value: str | tuple[str, ...]  # of a list, the entries that need trust; of a denial, the entries that it drops
     source: str
     reason: str
+    places: tuple[str, ...] = ()  # of paths that lead out of the project, where to
 
 
 class Resolved(Record):
@@ -62,7 +79,20 @@ class Resolved(Record):
     project_file: str | None
     files: tuple[str, ...]
     requests: tuple[TrustRequest, ...]  # granted or not
+    settings: Mapping[str, object]  # the content of the project's file that counts
     warnings: tuple[str, ...]
+
+    def to_record(self, servers: Mapping[str, object] | None = None) -> TrustRecord:
+        """Return the record of trust in the project's settings and in the content of its server files."""
+        from onhand.trust import TrustRecord
+
+        return TrustRecord(
+            os.path.realpath(self.project),
+            os.path.relpath(self.project_file, self.project) if self.project_file else "",
+            self.settings,
+            tuple(sorted({place for request in self.requests for place in request.places})),
+            servers or {},
+        )
 
 
 class SourcedValue(Record):
@@ -107,26 +137,40 @@ def resolve(
     *,
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
+    trusting: bool = False,
 ) -> Resolved:
-    """Return the value of each setting, where it came from, and what needs trust."""
+    """Return the value of each setting, where it came from, and what needs trust.
+
+    `trusting` takes the project's file as it is now, as if the user trusted all of it.
+    """
     environ = os.environ if environ is None else environ
     start = _directory(start)
     warnings: list[str] = []
     user = read(user_file(environ)) if os.path.lexists(user_file(environ)) else None
-    found = find(start, environ, warnings)
+    records = _Records("" if trusting else trust_store(environ), warnings)
+    found = find(start, environ, warnings, records.read)
     project = _project_of(found, start)
 
     layers = _Layers(settings, user, found, environ, flags or {}, warnings)
+    for file in filter(None, (user, found)):
+        if find_exposed(file.path):
+            from onhand.trust import describe_exposure, exposure_fix
+
+            warnings.append(describe_exposure(file.path))
+            if file is user:
+                _block_exposed(settings, project, layers, environ, warnings, exposure_fix(file.path))
     requests = _requests(settings, project, layers, environ)
-    trusted = bool(requests) and _is_trusted(project, environ, warnings)
-    if not trusted:
-        _block(settings, requests, project, layers, warnings)
+    record = records.read(project)
+    granted = [request for request in requests if trusting or (record and set(request.places) <= {*record.places})]
+    blocked = [request for request in requests if request not in granted]
+    _block(settings, blocked, layers.project, warnings, _trust_command(project) if blocked else "")
 
     merged = layers.merge()
     values = {setting.key: setting.default for setting in settings} | {key: one.value for key, one in merged.items()}
+    granted_keys = {request.key for request in granted}
     for setting in settings:
         if setting.role in PATHS:
-            allowed = trusted or setting.key in merged
+            allowed = setting.key in merged or setting.key in granted_keys
             base = start if setting.key in layers.flags else project
             values[setting.key] = _place(values[setting.key], base, project, allowed, environ)
     return Resolved(
@@ -136,8 +180,38 @@ def resolve(
         found.path if found else None,
         tuple(file.path for file in (user, found) if file),
         requests,
+        found.table if found else {},
         tuple(warnings),
     )
+
+
+def project_around(start: str | None = None, *, environ: Mapping[str, str] | None = None) -> str:
+    """Return the directory of the project that `start` is in, which need not have its settings file any more."""
+    environ = os.environ if environ is None else environ
+    start = _directory(start)
+    return _project_of(find(start, environ, [], _Records(trust_store(environ), []).read), start)
+
+
+class _Records:
+    """What the user trusts, read where a directory has a record; a damaged record is reported and trusts nothing."""
+
+    def __init__(self, store: str, warnings: list[str]) -> None:
+        self._store = store if store and os.path.isdir(store) else ""
+        self._warnings = warnings
+        self._known: dict[str, TrustRecord | None] = {}
+
+    def read(self, directory: str) -> TrustRecord | None:
+        if not self._store:
+            return None
+        if directory not in self._known:
+            from onhand import trust
+
+            try:
+                self._known[directory] = trust.read_record(self._store, directory)
+            except ConfigError as error:
+                self._warnings.append(f"{error}; until then, {directory} is not trusted")
+                self._known[directory] = None
+        return self._known[directory]
 
 
 class _Layers:
@@ -291,8 +365,7 @@ def _warn_of_variables(settings: Sequence[Setting], environ: Mapping[str, str]) 
 
 
 def _describe_unknown(key: str, value: object, known: Iterable[str]) -> str:
-    name = key.rpartition(".")[2].lower().replace("-", "_")
-    if isinstance(value, str) and (SECRET_WORDS & set(name.split("_")) or name.endswith(SECRET_ENDS)):
+    if isinstance(value, str) and looks_secret(key.rpartition(".")[2]):
         return (
             f"{_show(key)} looks like a secret, and secrets are not read from files: "
             f"put it in an environment variable and set {_show(key + '_env')} to the name of that variable"
@@ -301,6 +374,12 @@ def _describe_unknown(key: str, value: object, known: Iterable[str]) -> str:
     close = _closest(key, known)
     hint = f"did you mean {close!r}?" if close else "`onhand config show` lists all settings"
     return f"unknown {what} {_show(key)}; {hint}"
+
+
+def looks_secret(name: str) -> bool:
+    """Return whether the value of something with this name is probably a secret."""
+    name = name.lower().replace("-", "_")
+    return bool(SECRET_WORDS & set(name.split("_"))) or name.endswith(SECRET_ENDS)
 
 
 def _closest(key: str, known: Iterable[str]) -> str:
@@ -346,10 +425,12 @@ def _requests(
             outside = _outside(given.value if given else setting.default, project, environ)
             if outside:
                 source = given.source if given else "default"
-                requests.append(TrustRequest(key, outside, source, f"leads out of {project}"))
+                places = _real_places(outside, project, environ)
+                requests.append(TrustRequest(key, outside, source, f"leads out of {project}", places))
         elif given and _is_more(setting, given.value, layers.user_value(setting)):
             value = _value_to_show(setting, given.value, layers.user_value(setting))
-            requests.append(TrustRequest(key, value, given.source, REASONS[role]))
+            places = _real_places(value, project, environ) if role in ("allowed_path", "access") else ()
+            requests.append(TrustRequest(key, value, given.source, REASONS[role], places))
     return tuple(requests)
 
 
@@ -373,42 +454,45 @@ def _is_more(setting: Setting, given: Any, own: Any) -> bool:
     return given != own and given not in (False, ())
 
 
-def _is_trusted(project: str, environ: Mapping[str, str], warnings: list[str]) -> bool:
-    from onhand import trust
+def _trust_command(project: str) -> str:
+    from shlex import quote
 
-    try:
-        return os.path.realpath(project) in trust.trusted_directories(trust_store(environ))
-    except ConfigError as error:
-        warnings.append(f"{error}; until then, no directory is trusted")
-        return False
+    return f"onhand trust {quote(project)}"
+
+
+def _block_exposed(
+    settings: Sequence[Setting],
+    project: str,
+    layers: _Layers,
+    environ: Mapping[str, str],
+    warnings: list[str],
+    command: str,
+) -> None:
+    """Block what a project's file could not say without trust in the user's file, which everyone can change."""
+    strangers = _Layers(settings, None, None, {}, {}, warnings)
+    strangers.project = layers.user
+    requests = [one for one in _requests(settings, project, strangers, environ) if one.key in layers.user]
+    _block(settings, requests, layers.user, warnings, command)
 
 
 def _block(
-    settings: Sequence[Setting],
-    requests: tuple[TrustRequest, ...],
-    project: str,
-    layers: _Layers,
-    warnings: list[str],
+    settings: Sequence[Setting], requests: Sequence[TrustRequest], layer: Layer, warnings: list[str], command: str
 ) -> None:
-    """Remove values that need trust from the project's layer, but keep the other entries of a list, and denials."""
-    if not requests:
-        return
-    from shlex import quote
-
-    known = {setting.key: setting for setting in settings}
+    """Remove values that need trust from a layer, but keep the other entries of a list, and denials."""
+    known = {setting.key: setting for setting in settings} if requests else {}
     for request in requests:
-        given = layers.project.pop(request.key, None)
+        given = layer.pop(request.key, None)
         if given and isinstance(given.value, tuple) and isinstance(request.value, tuple):
             rest = tuple(entry for entry in given.value if entry not in request.value)
             if known[request.key].role in DENIALS:
                 rest = (*request.value, *rest)
             if rest:
-                layers.project[request.key] = given._replace(value=rest)
+                layer[request.key] = given._replace(value=rest)
         value = ", ".join(map(repr, (request.value,) if isinstance(request.value, str) else request.value))
         shown = value if len(value) <= MAX_BLOCKED_CHARS else value[:MAX_BLOCKED_CHARS] + "…"
         warnings.append(
             f"{request.source}: {request.key} ({shown}) is ignored because it {request.reason}; "
-            f"to allow it, run: onhand trust {quote(project)}"
+            f"to allow it, run: {command}"
         )
 
 
@@ -424,6 +508,12 @@ def _outside(value: object, project: str, environ: Mapping[str, str]) -> str | t
     if isinstance(value, tuple):
         return tuple(path for path in value if _leads_out(_expand(path, environ), project))
     return value if isinstance(value, str) and _leads_out(_expand(value, environ), project) else ""
+
+
+def _real_places(value: str | tuple[str, ...], project: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where paths lead once links are resolved."""
+    paths = (value,) if isinstance(value, str) else value
+    return tuple(os.path.realpath(os.path.join(project, _expand(path, environ))) for path in paths)
 
 
 def _leads_out(path: str, project: str) -> bool:

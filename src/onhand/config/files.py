@@ -14,8 +14,10 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
+
+    from onhand.trust import TrustRecord
 
 OWN_FILES = ("onhand.toml", os.path.join(".onhand", "config.toml"))
 SHARED_FILE = "pyproject.toml"
@@ -54,9 +56,9 @@ def user_file(environ: Mapping[str, str]) -> str:
 
 
 def trust_store(environ: Mapping[str, str]) -> str:
-    """Return the path of the file that lists the trusted directories."""
+    """Return the directory of the records of what the user trusts."""
     directory = _user_directory(environ, "XDG_STATE_HOME", os.path.join(".local", "state"), "LOCALAPPDATA")
-    return os.path.join(directory, "trusted.json")
+    return os.path.join(directory, "trusted")
 
 
 def cache_directory(environ: Mapping[str, str]) -> str:
@@ -76,12 +78,22 @@ def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows
     return os.path.join(base, "onhand")
 
 
-def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
+def find(
+    start: str,
+    environ: Mapping[str, str],
+    warnings: list[str],
+    read_record: Callable[[str], TrustRecord | None] = lambda directory: None,
+) -> File | None:
     """Return the configuration file of the nearest directory, from `start` upwards, that has one.
 
-    Raise ConfigError if that directory has two.
+    Where `read_record` returns what the user trusts of a directory, that is the content of its file, even if it was
+    changed or deleted. Otherwise raise ConfigError if the directory has two files.
     """
     for directory in _upwards(start, home(environ)):
+        if (record := read_record(directory)) is not None:
+            if trusted := _trusted_file(directory, record, warnings):
+                return trusted
+            continue
         own = _own_files(directory)
         if directory != start and _is_planted(directory, own, start, warnings):
             continue
@@ -92,6 +104,32 @@ def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | 
         if paths:
             return shared or read(paths[0])
     return None
+
+
+def _trusted_file(directory: str, record: TrustRecord, warnings: list[str]) -> File | None:
+    """Return the settings file of a directory with its trusted content, and warn if that differs from the present."""
+    from onhand.trust import describe_change
+
+    present, reason = None, ""
+    names = [os.path.relpath(path, directory) for path in _own_files(directory)]
+    try:
+        if shared := _read_shared(os.path.join(directory, SHARED_FILE), warnings):
+            names.append(SHARED_FILE)
+        if names == [record.file]:
+            present = shared or read(os.path.join(directory, record.file))
+    except ConfigError as error:
+        reason = str(error)
+    if present and present.table == record.settings:
+        return present._replace(table=record.settings)
+    changes = dict.fromkeys(names, "has appeared")
+    if record.file:
+        changes[record.file] = "has changed" if record.file in names else "has disappeared"
+    if reason:
+        changes[record.file or SHARED_FILE] = f"has become unusable ({reason})"
+    for name, change in changes.items():
+        warnings.append(describe_change(os.path.join(directory, name), change, directory))
+    name = record.file or next(iter(names), "")
+    return File(os.path.join(directory, name), record.settings, {}) if name else None
 
 
 def is_foreign(path: str, start: str) -> bool:

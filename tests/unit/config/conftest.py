@@ -1,12 +1,13 @@
 """A home, a project and an environment of one's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from onhand import config, trust
+from onhand.config import SETTINGS, Setting
 from onhand.config.files import trust_store, user_file
 
 
@@ -29,8 +30,10 @@ class World(NamedTuple):
         path.write_text(text, encoding="utf-8")
         return path
 
-    def trust(self, directory: Path | None = None) -> None:
-        trust.add(trust_store(self.environ), str(directory or self.project))
+    def trust(self, directory: Path | None = None, settings: Sequence[Setting] = SETTINGS) -> None:
+        """Trust the settings of a project as they are now."""
+        now = config.resolve(settings, str(directory or self.project), environ=self.environ, trusting=True)
+        trust.write_record(trust_store(self.environ), now.to_record())
 
     def load(self, start: Path | None = None, **said: object) -> config.Config:
         variables = {name: str(value) for name, value in said.items() if name.isupper()}

@@ -206,7 +206,7 @@ def test_a_relative_home_is_never_looked_for_in_the_working_directory(home: str)
 def test_a_relative_base_directory_is_ignored_as_xdg_says() -> None:
     environ = {"HOME": "/h", "XDG_CONFIG_HOME": "relative", "XDG_STATE_HOME": ""}
     assert user_file(environ) == os.path.join("/h", ".config", "onhand", "config.toml")
-    assert trust_store(environ) == os.path.join("/h", ".local", "state", "onhand", "trusted.json")
+    assert trust_store(environ) == os.path.join("/h", ".local", "state", "onhand", "trusted")
 
 
 def test_a_socket_in_the_place_of_a_file_is_no_configuration(world: World) -> None:

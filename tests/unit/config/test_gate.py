@@ -39,7 +39,7 @@ def test_a_project_file_starts_no_program_and_uses_no_secret_until_it_is_trusted
         f"{path}:2: server.command ({command}) is ignored because it starts a program; {advice}",
         f"{path}:3: server.token_env ({token}) is ignored because it uses a secret of yours; {advice}",
     )
-    world.trust()
+    world.trust(settings=SERVER)
     allowed = resolve(world)
     assert allowed.values["server.command"] == ("sh", "-c", "evil")
     assert allowed.values["server.token_env"] == "AWS_SECRET_ACCESS_KEY"
@@ -179,6 +179,7 @@ def test_a_clone_does_not_decide_who_may_connect(world: World) -> None:
     world.trust()
     assert world.load().grpc.client_ca == "ca.pem"
     world.say(f"[grpc]\n{ours}")
+    world.trust()
     assert world.load().warnings == ()
 
 
@@ -239,7 +240,7 @@ def test_trust_holds_for_one_directory_alone(world: World) -> None:
     for directory in (world.project, inner, beside):
         directory.mkdir(exist_ok=True)
         (directory / "onhand.toml").write_text("[server]\ncommand = ['x']\n")
-    world.trust()
+    world.trust(settings=SERVER)
 
     def command(directory: Path) -> object:
         return config.resolve(SERVER, str(directory), environ=world.environ).values["server.command"]
@@ -248,7 +249,7 @@ def test_trust_holds_for_one_directory_alone(world: World) -> None:
     below.mkdir()
     assert command(world.project) == command(below) == ("x",)
     assert command(inner) == command(beside) == ()
-    world.trust(inner)
+    world.trust(inner, SERVER)
     assert command(inner) == ("x",)
     assert command(beside) == ()
 
@@ -257,17 +258,18 @@ def test_a_trusted_directory_is_trusted_by_whatever_name_it_is_reached(world: Wo
     world.say("[server]\ncommand = ['x']\n")
     other_name = world.home / "shortcut"
     other_name.symlink_to(world.project)
-    world.trust(other_name)
+    world.trust(other_name, SERVER)
     assert resolve(world).values["server.command"] == ("x",)
 
 
 @requirement("trust.corrupt-store-trusts-nothing")
-@pytest.mark.parametrize("text", ["{", "[]", '{"trusted": "/"}', '{"trusted": [1]}', "[" * 100_000, "\x00\xff"])
-def test_a_corrupt_store_is_reported_and_trusts_nothing(world: World, text: str) -> None:
+@pytest.mark.parametrize("text", ["{", "[]", '{"directory": "/"}', '{"directory": [1]}', "[" * 100_000, "\x00\xff"])
+def test_a_corrupt_record_is_reported_and_trusts_nothing(world: World, text: str) -> None:
     world.say("[server]\ncommand = ['x']\n")
-    world.trust()
-    Path(trust_store(world.environ)).write_bytes(text.encode("latin-1"))
+    world.trust(settings=SERVER)
+    (record,) = Path(trust_store(world.environ)).iterdir()
+    record.write_bytes(text.encode("latin-1"))
     held = resolve(world)
     assert held.values["server.command"] == ()
-    assert "trusted.json" in held.warnings[0]
-    assert "no directory is trusted" in held.warnings[0]
+    assert str(record) in held.warnings[0]
+    assert f"until then, {world.project} is not trusted" in held.warnings[0]
