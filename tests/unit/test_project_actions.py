@@ -74,7 +74,7 @@ def test_nothing_in_a_home_that_is_the_workspace_can_speak_for_its_user(
     monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", "config.toml")
     asked = config.load(str(tmp_path))
     registry = Project(asked).registry()
-    names = ("config.toml", "mcp.json"), ("trusted.json", "mcp/user.json")
+    names = ("config.toml", "mcp.json"), ("trusted/0123.json", "mcp/user.json")
     words = [
         f"{at}/onhand/{name}" for at, of_it in zip((config_home, state_home), names, strict=True) for name in of_it
     ]
