@@ -150,9 +150,9 @@ class _InOnePiece(http.client.HTTPConnection):
 class Http:
     """A server that we started, at an address."""
 
-    def __init__(self, url: str, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, url: str, process: Any = None) -> None:
         self.url = url
-        self.process = process
+        self.process = process  # unless it is this one
         self.port = int(re.findall(r":(\d+)/", url)[0])
 
     def send(

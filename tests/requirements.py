@@ -532,6 +532,8 @@ mcp.same-json own What a tool tells programs over MCP is what the command line p
 mcp.annotations own Every tool of ours says truly whether it only reads, destroys, may be repeated and reaches out.
 mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
+mcp.http-limits own Over HTTP, whoever is silent, slow or opens too much is closed and keeps nobody else out.
+mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 

@@ -73,13 +73,17 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
     from onhand.mcp import http
 
     address = parse_listen_address(arguments.http, http.DEFAULT_PORT)
-    token = read_token(arguments.token_env or project.config.serve.token_env)
+    settings = project.config.serve
+    token = read_token(arguments.token_env or settings.token_env)
+    limits = http.HttpLimits(
+        settings.max_connections, settings.max_sessions, settings.timeout_s, settings.session_idle_s
+    )
     if arguments.grpc is None:
-        await http.serve(surface, address, token, _announce)
+        await http.serve(surface, address, token, _announce, limits)
         return
 
     async with open_grpc_door(project, arguments.grpc):
-        await http.serve(surface, address, token, _announce)  # a signal stops this server first
+        await http.serve(surface, address, token, _announce, limits)  # a signal stops this server first
 
 
 def _open_surface(project: Project) -> Surface:

@@ -417,10 +417,39 @@ class GrpcSettings(Record):
 
 
 class ServeSettings(Record):
-    """`onhand serve`: who may connect."""
+    """`onhand serve --http`: who may connect, and what clients may take."""
 
     token_env: str = setting(
         "", "The environment variable that holds the bearer token for all clients over HTTP.", "secret"
+    )
+    max_connections: int = setting(
+        1_000,
+        "How many connections may be open, but no more than half of the file descriptors of the process. A further one "
+        "takes the place of one that has sent no valid request, or else of the one that has been idle for longest; "
+        "it is refused if all of them are in use.",
+        "grant",
+        minimum=1,
+    )
+    max_sessions: int = setting(
+        1_000,
+        "How many sessions of the older protocol may be open. A further one takes the place of one that was never "
+        "used, or else of the one that has been idle for longest; it is refused if all of them are in use.",
+        "grant",
+        minimum=1,
+    )
+    session_idle_s: float = setting(
+        1_800.0,
+        "After how many seconds without a request or an open stream a session ends; one that was never used ends "
+        "after 300 s.",
+        "grant",
+        minimum=1,
+    )
+    timeout_s: float = setting(
+        30.0,
+        "How many seconds a client may take to send the head of a request, to send its body and to read a response, "
+        "the last two with another second for each 1,000 bytes. Calls and open streams have no such limit.",
+        "grant",
+        minimum=1,
     )
 
 

@@ -7,18 +7,23 @@ server says otherwise and sets a token.
 
 import re
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import anyio
 import mcp_types as types
+import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onhand.errors import InputError
+from onhand.mcp.http_connections import EXTENSION, Connections
+from onhand.mcp.http_sessions import MAX_OPENING, Sessions
 from onhand.mcp.stdio import MAX_LINE_BYTES, Refusal, parse_message
 from onhand.mcp.surface import Surface, build_server
 from onhand.net import LOOPBACK_HOST, ListenAddress, Token, require_token
@@ -26,7 +31,10 @@ from onhand.serving import handle_stop_signals
 
 PATH = "/mcp"
 DEFAULT_PORT = 8321
-MAX_CONNECTIONS = 1_000  # at once; further ones are told to come back later
+SMALL_BODY_BYTES = 64 * 1024  # of a body; only what is beyond counts towards the next limit
+MAX_BUFFERED_BYTES = 64 * 1024 * 1024  # of all large bodies that are being read
+BACKLOG = 256  # connections that wait to be accepted, and the most that are accepted at once
+KEEP_ALIVE_S = 75  # between requests: a little longer than the reverse proxies that keep connections to us
 FINISH_S = 2  # for open streams after a stop signal
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 METHODS = ("GET", "POST", "DELETE")
@@ -37,9 +45,26 @@ _ORIGIN = re.compile(rf"https?://{_AUTHORITY}", re.ASCII)
 _JSON = re.compile(r'application/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?', re.ASCII | re.IGNORECASE)
 
 
-async def serve(surface: Surface, address: ListenAddress, token: str, announce: Callable[[str], None]) -> None:
+class HttpLimits(NamedTuple):
+    """What clients over HTTP may take."""
+
+    max_connections: int = 1_000
+    max_sessions: int = 1_000
+    timeout_s: float = 30.0  # to send a request or to read a response, in addition to a second for each kilobyte
+    session_idle_s: float = 1_800.0
+
+
+DEFAULT_LIMITS = HttpLimits()
+
+
+async def serve(
+    surface: Surface,
+    address: ListenAddress,
+    token: str,
+    announce: Callable[[str], None],
+    limits: HttpLimits = DEFAULT_LIMITS,
+) -> None:
     """Serve until a stop signal; `announce` gets the URL once clients can connect."""
-    import uvicorn
 
     class Server(uvicorn.Server):
         """Ends on a signal without raising it again, as uvicorn does: the caller may have more to end."""
@@ -49,34 +74,54 @@ async def serve(surface: Surface, address: ListenAddress, token: str, announce: 
             with handle_stop_signals(lambda number: self.handle_exit(number, None)):
                 yield
 
-    app = application(surface, address.host, token)
+    app = application(surface, address.host, token, limits)
+    connections = Connections(min(limits.max_connections, _max_sockets()), limits.timeout_s)
     with _listen(address) as listener:
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=connections.protocol,
             ws="none",
             lifespan="on",
             log_level="warning",
             access_log=False,
             proxy_headers=False,  # anybody could send them
             server_header=False,
-            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=FINISH_S,
         )
         announce(f"http://{address._replace(port=listener.getsockname()[1])}{PATH}")
-        await Server(config).serve(sockets=[listener])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connections.watch)
+            await Server(config).serve(sockets=[listener])
+            tasks.cancel_scope.cancel()
+
+
+def _max_sockets() -> int:
+    """Return how many connections leave half of the file descriptors of this process for everything else."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2
 
 
 def _listen(address: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return socket.create_server((address.host, address.port), family=family, backlog=256)
+        listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot listen on {address}: {reason}; choose another port") from None
+    # With its protocol named: asyncio sets TCP_NODELAY only then, and without it a response waits 40 ms for the
+    # client's delayed acknowledgement.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, listener.detach())
 
 
-def application(surface: Surface, host: str = LOOPBACK_HOST, token: str = "") -> ASGIApp:
+def application(
+    surface: Surface, host: str = LOOPBACK_HOST, token: str = "", limits: HttpLimits = DEFAULT_LIMITS
+) -> ASGIApp:
     """Return a surface as an ASGI application; InputError if other machines could reach it without a token."""
     require_token(host, token, "name the variable that holds it in serve.token_env or by --token-env")
     app = build_server(surface).streamable_http_app(
@@ -84,8 +129,10 @@ def application(surface: Surface, host: str = LOOPBACK_HOST, token: str = "") ->
         # The guard does this more strictly: the SDK only compares how a host begins.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=MAX_LINE_BYTES,
+        session_idle_timeout=limits.session_idle_s,
+        max_sessions=limits.max_sessions + MAX_OPENING,
     )
-    return Guard(app, token, host=host)
+    return Guard(Sessions(app, PATH, limits.max_sessions, limits.session_idle_s), token, host=host)
 
 
 class HttpRefusal(NamedTuple):
@@ -106,6 +153,7 @@ class HttpRefusal(NamedTuple):
         return JSONResponse({"jsonrpc": "2.0", "id": self.id, "error": error}, self.status, headers)
 
 
+_OVERLOADED = HttpRefusal(503, "The server is reading too many large requests. Try again later.")
 _TOO_LARGE = HttpRefusal(413, f"The body has more than {MAX_LINE_BYTES:,} bytes. Send less at once.")
 
 
@@ -117,6 +165,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str = "", *, host: str = LOOPBACK_HOST) -> None:
         self._app = app
+        self._buffered_bytes = 0
         self._token = Token(token) if token else None
         host = f"[{host}]" if ":" in host else host.lower()
         self._hosts = None if token and host not in LOOPBACK else (*LOOPBACK, host)  # None: any
@@ -136,12 +185,40 @@ class Guard:
                 return
             refusal = self._check_token(headers, origin)
         if refusal is None and scope["method"] == "POST":
-            body, refusal = await _read_body(receive)
+            body, refusal = await self._read_body(receive)
             receive = _replay(body, receive)
         if refusal is None:
+            if (connection := scope.get("extensions", {}).get(EXTENSION)) is not None:
+                connection.accept_request()
             await self._app(scope, receive, send)
         else:
             await refusal.response()(scope, receive, send)
+
+    async def _read_body(self, receive: Receive) -> tuple[bytes, HttpRefusal | None]:
+        """Return the body and, if it is not a valid message, the error response."""
+        body = bytearray()
+        counted = 0
+        try:
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return b"", HttpRefusal(400, "The request was not sent completely.")
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > MAX_LINE_BYTES:
+                    return b"", _TOO_LARGE
+                large = max(0, len(body) - SMALL_BODY_BYTES)
+                self._buffered_bytes += large - counted
+                counted = large
+                if counted and self._buffered_bytes > MAX_BUFFERED_BYTES:
+                    return b"", _OVERLOADED
+        finally:
+            self._buffered_bytes -= counted
+        parsed = parse_message(bytes(body)) if body.strip() else Refusal(types.PARSE_ERROR, "The body is empty.")
+        if isinstance(parsed, Refusal):
+            return b"", HttpRefusal(400, parsed.text, parsed.id, parsed.code)
+        return bytes(body), None
 
     def _check_headers(self, method: str, headers: Headers) -> HttpRefusal | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
@@ -187,24 +264,6 @@ def _check_body_headers(headers: Headers) -> HttpRefusal | None:
 
 def _is_port(port: str | None) -> bool:
     return port is None or 0 < int(port) < 65536
-
-
-async def _read_body(receive: Receive) -> tuple[bytes, HttpRefusal | None]:
-    """Return the body and, if it is not a valid message, the error response."""
-    body = bytearray()
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b"", HttpRefusal(400, "The request was not sent completely.")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > MAX_LINE_BYTES:
-            return b"", _TOO_LARGE
-    parsed = parse_message(bytes(body)) if body.strip() else Refusal(types.PARSE_ERROR, "The body is empty.")
-    if isinstance(parsed, Refusal):
-        return b"", HttpRefusal(400, parsed.text, parsed.id, parsed.code)
-    return bytes(body), None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -95,8 +95,9 @@ class Proxy:
             _refuse(client, str(error), self._request_s)
             return
         with server:
-            client.settimeout(IDLE_S)
-            server.settimeout(IDLE_S)
+            for end in (client, server):
+                end.settimeout(IDLE_S)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what is relayed waits for nothing
             if target.head:
                 server.sendall(target.head + rest)
             else:

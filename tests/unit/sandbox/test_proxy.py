@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from http_serving import sockets_to
 from onhand.errors import InputError
 from onhand.sandbox.proxy import CONNECT_S, MAX_HEAD_BYTES, Proxy, ProxyTarget, _relay, permits
 from onhand.sandbox.sandbox import Command, Sandbox
@@ -242,3 +243,24 @@ def test_a_command_reaches_what_it_serves_itself_and_learns_why_it_reached_nothi
     assert process.notes == (
         "a connection was refused: evil.test:443 is not among the allowed domains of this sandbox",
     )
+
+
+@requirement("mcp.http-latency")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at the sockets of this process")
+def test_what_is_relayed_is_sent_at_once_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.create_connection
+    with socket.create_server(("127.0.0.1", 0)) as behind, socket.create_server(("127.0.0.1", 0)) as listening:
+        monkeypatch.setattr(socket, "create_connection", lambda address, timeout_s: connect(behind.getsockname()))
+        proxy = Proxy(listening, DOMAINS, lambda host, port: ["93.184.215.14"])
+        proxy.start()
+        with connect(listening.getsockname()) as client:
+            client.sendall(b"CONNECT example.com:443 HTTP/1.1\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+            with behind.accept()[0] as server:
+                ends = sockets_to(client.getsockname()[1]) + sockets_to(behind.getsockname()[1])
+                assert len(ends) == 2
+                for end in ends:
+                    with end:
+                        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                assert server.getpeername()
+        proxy.stop()
