@@ -490,6 +490,8 @@ sandbox.secrets-unreadable own Secrets are unreadable by default, and protected 
 sandbox.same-names own What the tools for files never write, commands do not either, where it is or at a root.
 sandbox.same-rules own What the configuration closes to the tools for files, it closes to commands too.
 sandbox.tells-what-was-made own A command that made something with a protected name says so in its result.
+sandbox.quarantine own Protected names that a command created are moved away when it has ended, and can be restored.
+sandbox.restore own What was moved to quarantine can be brought back, and replaces nothing unasked.
 sandbox.domains own Network is off, or limited to the allowed domains.
 sandbox.check own sandbox check says what this machine can do and why not more.
 sandbox.run own sandbox run starts any command within the policy and gives its exit code.

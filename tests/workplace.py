@@ -42,7 +42,8 @@ def workplace() -> Iterator[Path]:
             for inner in (Path(above, name) for name in names):
                 if not inner.is_symlink():
                     inner.chmod(0o700)
-        shutil.rmtree(directory, ignore_errors=True)
+        for place in (str(directory), quarantine_of(directory)):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def give(path: Path) -> None:
@@ -83,7 +84,13 @@ class Ended:
 
 def policy_for(directory: Path, **more: Any) -> Policy:
     """What is usual, for a directory."""
-    return workspace_policy(str(directory), home=str(directory / "home"), **more)
+    usual = {"home": str(directory / "home"), "quarantine": quarantine_of(directory)}
+    return workspace_policy(str(directory), **{**usual, **more})
+
+
+def quarantine_of(directory: Path) -> str:
+    """Where new protected names of a workplace go."""
+    return f"{directory}-quarantine"
 
 
 def python_inside() -> str:

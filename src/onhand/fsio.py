@@ -308,6 +308,11 @@ def directory_stamp(path: str) -> tuple[int, ...] | None:
     return change_stamp(found) if stat.S_ISDIR(found.st_mode) else None
 
 
+def temporary_place(name: str) -> str:
+    """Return a path for a directory of this user that all of the user's processes agree on, whatever their TMPDIR."""
+    return f"/tmp/onhand-{name}-{os.getuid() if hasattr(os, 'getuid') else 0}"  # noqa: S108  # its owner is checked
+
+
 LOCK_TIMEOUT_S = 60.0  # the longest work under a lock, copying a million vectors, takes a fraction of it
 
 

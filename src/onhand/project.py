@@ -11,9 +11,9 @@ from _thread import RLock  # what `threading` has, without its Python part
 
 from onhand import __version__, config
 from onhand.config import Config
-from onhand.config.files import cache_directory, is_foreign, trust_store, user_file
+from onhand.config.files import cache_directory, is_foreign, quarantine_directory, trust_store, user_file
 from onhand.corpora.file_index import cache_path
-from onhand.errors import ConfigError, InputError, MissingExtra, StoreError
+from onhand.errors import ConfigError, InputError, MissingExtra, SandboxError, StoreError
 from onhand.fsio import find_exposed, make_directories
 
 TYPE_CHECKING = False
@@ -393,6 +393,7 @@ class Project:
             root or project,
             home=os.path.expanduser("~"),
             project=project,
+            quarantine=quarantine_directory(os.environ),
             readable=resolve(settings.readable),
             writable=resolve((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
             read_only=resolve(files.read_only_roots),
@@ -670,11 +671,28 @@ def load_config(
     for directory in (root, start):
         if directory is not None and not os.path.isdir(directory):
             raise InputError(f"{directory} is not a directory: pass a project, or a directory of context files")
+    left = _finish_killed_commands()
     loaded = _load_named(root, flags or {}) if root is not None else _load_around(start, flags or {})
     places = {"notes.path": loaded.notes.path, "documents.path": loaded.documents.path}
     reasons = {key: _placement_problem(loaded.project, path) for key, path in places.items()}
-    warnings = tuple(f"{key} is ignored: {places[key]} {reason}" for key, reason in reasons.items() if reason)
+    warnings = *left, *(f"{key} is ignored: {places[key]} {reason}" for key, reason in reasons.items() if reason)
     return loaded._replace(warnings=(*loaded.warnings, *warnings)) if warnings else loaded
+
+
+def _finish_killed_commands() -> list[str]:
+    """Move protected files away that were left by a command whose onhand was killed, before we read any of them."""
+    directory = quarantine_directory(os.environ)
+    try:
+        if not os.listdir(os.path.join(directory, "running")):
+            return []
+    except OSError:  # no command has ever run
+        return []
+    from onhand.sandbox.quarantine import finish_killed_commands
+
+    try:
+        return finish_killed_commands(directory)
+    except (OSError, SandboxError) as error:
+        return [f"what killed commands have left was not moved away: {error}"]
 
 
 def _load_around(start: str | None, flags: Mapping[str, object]) -> Config:

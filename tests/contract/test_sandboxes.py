@@ -1,5 +1,6 @@
 """Every sandbox keeps a policy in the same way: the twin, bubblewrap and Landlock."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from onhand.path_rules import PathRules
 from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, MemorySandbox, RefusingSandbox, Sandbox
 from requirements import requirement
-from workplace import backend, give, run, workplace
+from workplace import backend, give, quarantine_of, run, workplace
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
 READ_OR_NOT = {
@@ -42,6 +43,9 @@ class World:
     def policy(self, **parts: object) -> Policy:
         usual = {"readable": SYSTEM, "writable": (str(self.directory),)}
         return Policy(**{**usual, **parts})  # type: ignore[arg-type]  # the test says what fits
+
+    def has(self, path: str) -> bool:
+        return path in self.sandbox.files if isinstance(self.sandbox, MemorySandbox) else os.path.lexists(path)
 
     def does(self, policy: Policy, *argv: str) -> bool:
         return run(self.sandbox, policy, *argv, cwd=self.directory).code == 0
@@ -95,12 +99,13 @@ def test_what_is_denied_cannot_be_read_though_all_around_it_can(world: World) ->
 
 
 @requirement("sandbox.secrets-unreadable")
-def test_what_is_protected_or_denied_cannot_be_made_when_it_is_not_there_yet(world: World) -> None:
+def test_what_is_protected_or_denied_is_not_there_after_a_command_made_it(world: World) -> None:
     world.write("src/a.py")
-    hooks, settings, env = (f"{world.directory}/{name}" for name in (".git/hooks/", ".mcp.json", ".env"))
-    policy = world.policy(protected=(hooks, settings), denied=(env,))
-    for path in (f"{hooks}x", settings, env):
-        assert not world.does(policy, "touch", path)
+    hooks, settings, env = (f"{world.directory}/{name}" for name in (".git/hooks", ".mcp.json", ".env"))
+    policy = world.policy(protected=(hooks, settings), denied=(env,), quarantine=quarantine_of(world.directory))
+    for path in (f"{hooks}/x", settings, env):
+        world.does(policy, "touch", path)
+        assert not world.has(path)
     assert world.does(policy, "touch", str(world.directory / "src" / "b.py"))
 
 

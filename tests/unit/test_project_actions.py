@@ -1,12 +1,14 @@
 """Commands and pages are offered to a model only when the user asked, and then behind the configured walls."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from onhand import config
 from onhand.project import Project
+from onhand.sandbox.quarantine import choose_files
 from requirements import requirement
 from workplace import give, something_to_read, workplace
 
@@ -148,7 +150,9 @@ def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatc
         if "no sandbox works here" in ran.text:
             pytest.skip(ran.text)
         assert ran.structured["notes"] == [ran.text.splitlines()[-1].strip("[]")]
-        assert "created while the command ran: 'src/x/AGENTS.md'" in ran.text
+        assert "created while the command ran, and moved to quarantine: 'src/x/AGENTS.md'" in ran.text
+        (one,) = choose_files(Project(config.load(str(place))).sandbox_policy().quarantine, f"{place}/src/x/AGENTS.md")
+        shutil.rmtree(os.path.dirname(one.stored))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Check what sandboxing this machine supports, and run a command in the sandbox."""
+"""Check what sandboxing this machine supports, run a command in the sandbox, and bring back what it created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onhand.cli import terminal
 from onhand.cli.interrupts import unwind_on_signals
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, parse_decimal, whole_number
-from onhand.config.files import state_directory
+from onhand.config.files import quarantine_directory, state_directory
 from onhand.errors import InputError
 from onhand.fsio import make_directories, open_regular
 from onhand.project import Project
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onhand.config.settings import AgentSettings
     from onhand.project import Project
     from onhand.sandbox.policy import Policy
+    from onhand.sandbox.quarantine import QuarantinedFile
     from onhand.sandbox.sandbox import Command, Sandbox
 
 SANDBOX_FLAG = "--sandbox"
@@ -59,6 +60,11 @@ def add_arguments(parser: Parser) -> None:
     run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="the sandbox to use")
     run.add_argument("--all-variables", action="store_true", help="pass the whole environment, including secrets")
     run.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
+    restore = verbs.add_parser("restore", help="list or bring back the protected files that commands have created",
+                               description=_restore.__doc__)  # fmt: skip
+    restore.add_argument("what", metavar="ID|PATH", nargs="*", help="what to bring back; without any, list everything")
+    restore.add_argument("--overwrite", action="store_true", help="move existing files to quarantine instead of asking")
+    restore.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _path(text: str) -> str:
@@ -72,7 +78,7 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: Namespace) -> int:
-    return _check(arguments) if arguments.verb == "check" else _run(arguments)
+    return {"check": _check, "run": _run, "restore": _restore}[arguments.verb](arguments)
 
 
 def _check(arguments: Namespace) -> int:
@@ -240,17 +246,60 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
     return run_in_sandbox(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
 
 
+def _restore(arguments: Namespace) -> int:
+    """List the protected files that commands have created and that were moved to quarantine, or bring them back.
+
+    Read them before: other programs and agents obey such files.
+    """
+    from onhand.sandbox.quarantine import QuarantinedFile, choose_files, list_quarantine, restore_file
+
+    directory = quarantine_directory(os.environ)
+    if not arguments.what:
+        _print_quarantine(list_quarantine(directory), arguments.json)
+        return 0
+    chosen = dict.fromkeys(one for what in arguments.what for one in choose_files(directory, what))
+    restored = list[QuarantinedFile]()
+    for one in chosen:
+        exists = os.path.lexists(one.path)
+        if exists and not arguments.overwrite and not (sys.stdin.isatty() and _may_replace(one.path)):
+            raise InputError(
+                f"{one.path} exists: move it away, or pass --overwrite to move it to quarantine"
+                + (f"; restored before: {len(restored)}" if restored else "")
+            )
+        restore_file(directory, one, overwrite=exists)
+        restored.append(one)
+        if not arguments.json:
+            terminal.say(f"restored {terminal.one_line(one.path)}")
+    if arguments.json:
+        terminal.print_json({"restored": [one.path for one in restored]})
+    return 0
+
+
+def _may_replace(path: str) -> bool:
+    """Ask at the terminal."""
+    terminal.complain(f"{terminal.one_line(path)} exists. Move it to quarantine and restore the other one? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _print_quarantine(files: Sequence[QuarantinedFile], as_json: bool) -> None:
+    if as_json:
+        terminal.print_json({"files": [{**one._asdict(), "kind": one.kind} for one in files]})
+    elif files:
+        rows = [(one.id, one.kind, terminal.one_line(one.path), one.stored) for one in files]
+        terminal.print_table(rows, header=("ID", "KIND", "PATH", "NOW IN"))
+    else:
+        terminal.say("Nothing is in quarantine.")
+
+
 def run_in_sandbox(sandbox: Sandbox, policy: Policy, command: Command) -> int:
     """Run a command and return its exit code; if this process is stopped, the command is stopped too."""
     with unwind_on_signals():
         process = sandbox.start(policy, command)
         try:
-            code = process.wait() or 0
-            terminal.warn(process.notes)
-            return code
-        except BaseException:
+            return process.wait() or 0
+        finally:
             process.kill()
-            raise
+            terminal.warn(process.notes)
 
 
 def needed_paths(policy: Policy) -> list[str]:

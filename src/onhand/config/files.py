@@ -9,7 +9,7 @@ import os
 import sys
 
 from onhand.errors import ConfigError
-from onhand.fsio import open_regular
+from onhand.fsio import open_regular, temporary_place
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -69,6 +69,13 @@ def cache_directory(environ: Mapping[str, str]) -> str:
 def state_directory(environ: Mapping[str, str]) -> str:
     """Return the directory of saved conversations."""
     return os.path.join(_user_directory(environ, "XDG_STATE_HOME", ".local/state", "LOCALAPPDATA"), "sessions")
+
+
+def quarantine_directory(environ: Mapping[str, str]) -> str:
+    """Return the directory of the protected files that commands have created."""
+    if not os.path.isabs(environ.get("XDG_STATE_HOME", "")) and not os.path.isdir(home(environ)):
+        return temporary_place("quarantine")  # for users without a home, as of services
+    return os.path.join(os.path.dirname(state_directory(environ)), "quarantine")
 
 
 def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows: str) -> str:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
-from onhand.sandbox.layout import Layout, resolve_layout
+from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, self_and_parents
+from onhand.sandbox.quarantine import Watch
 from onhand.sandbox.sandbox import Command, Process, try_sandbox
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -50,7 +51,7 @@ def rules_for(layout: Layout) -> list[LandlockRule]:
     """Return the rules of a layout; a path that does not exist gets no rule and so stays closed."""
     rules = [LandlockRule(device, _READ_FILE | _WRITE_FILE) for device in DEVICES]
     rules.append(LandlockRule("/proc", READ))  # the kernel hides other processes' data there from a confined one
-    secret = {*layout.hidden, *(missing.path for missing in layout.missing)}
+    secret = {*layout.hidden, *layout.missing}
     passages = _directories_above(secret)
     for root in (*layout.readable, *layout.writable):
         rules += _carve(root, READ, LIST, secret, passages)
@@ -103,12 +104,16 @@ class LandlockSandbox:
         reason = _missing_requirement()
         if reason:
             raise SandboxError(f"nothing was started: {reason}")
-        layout = resolve_layout(policy)
-        version = kernel.landlock_version()
-        rules = [(rule.path, applicable_rights(rule, version)) for rule in rules_for(layout)]
-        if len(rules) > MAX_RULES:
-            raise layout.limit_error(f"Landlock would need {len(rules)} rules, more than {MAX_RULES}")
-        user = launcher.unprivileged_user(layout)
+        watch = Watch(policy)
+        try:
+            version, layout = kernel.landlock_version(), watch.layout
+            rules = [(rule.path, applicable_rights(rule, version)) for rule in rules_for(layout)]
+            if len(rules) > MAX_RULES:
+                raise layout.limit_error(f"Landlock would need {len(rules)} rules, more than {MAX_RULES}")
+            user = launcher.unprivileged_user(layout)
+        except BaseException:
+            watch.close()
+            raise
         temporary = tempfile.mkdtemp(prefix="onhand-")
         if user is not None:
             os.chown(temporary, *user)
@@ -127,7 +132,7 @@ class LandlockSandbox:
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return launcher.start(order, policy, command, layout.names, [lambda: _remove(temporary)])
+        return launcher.start(order, policy, command, watch, [lambda: _remove(temporary)])
 
 
 def _remove(directory: str) -> None:

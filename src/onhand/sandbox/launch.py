@@ -41,14 +41,15 @@ FIRST_PROCESS, STARTED = "first process:", "started"  # lines of the report that
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
 
-def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoReturn":
-    """Carry out the order; never return."""
+def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int, lock_fd: int) -> "NoReturn":
+    """Carry out the order; never return. The lock is held until nothing of the command is left."""
     with open(order_fd, "rb") as file:
         order = marshal.load(file)  # noqa: S302  # from the launcher, which has all the rights that we have
     if door_fd >= 0:
         import socket  # noqa: F401  # while it can still be read
-    for descriptor in (report_fd, lifeline_fd):
-        os.set_inheritable(descriptor, False)
+    for descriptor in (report_fd, lifeline_fd, lock_fd):
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
     step = "dropping privileges"
     supervisor = os.getpid()
     try:

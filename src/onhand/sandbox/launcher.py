@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from errno import ESRCH
 from time import monotonic
@@ -17,9 +17,10 @@ from onhand import cancellation
 from onhand.errors import SandboxError
 from onhand.processes import COMMAND_MARK, kill_descendants, kill_session, start_time
 from onhand.sandbox import kernel, launch
-from onhand.sandbox.layout import Layout, NamedEntry, describe_created_names
+from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
+from onhand.sandbox.quarantine import Watch
 from onhand.sandbox.sandbox import Command
 
 NOBODY = 65534
@@ -34,18 +35,24 @@ _START_CODE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from onhand.sand
 
 
 class SandboxedProcess:
-    """A sandboxed command; what was set up for it is removed when it has ended."""
+    """A sandboxed command. When it has ended, new protected names and what was set up for it are removed."""
 
     def __init__(
-        self, supervisor: "subprocess.Popen[bytes]", lifeline: int, cleanup: list[Callable[[], None]], mark: bytes = b""
+        self,
+        supervisor: "subprocess.Popen[bytes]",
+        lifeline: int,
+        watch: Watch,
+        cleanup: list[Callable[[], None]],
+        mark: bytes = b"",
     ) -> None:
         self._supervisor = supervisor
         self._lifeline = lifeline
+        self._watch = watch
         self._cleanup = cleanup
         self._mark = mark
         self._first_process = -1
         self._is_killed = False
-        self._collect_notes: Callable[[], list[str]] | None = None
+        self._collect_notes: Callable[[], list[str]] = list
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -95,7 +102,7 @@ class SandboxedProcess:
             self._first_process = -1
 
     def collect_notes_with(self, collect: Callable[[], list[str]]) -> None:
-        """Set where the notes come from once the command has ended."""
+        """Set where further notes come from once the command has ended."""
         self._collect_notes = collect
 
     def _finish(self, code: int | None) -> int | None:
@@ -111,9 +118,9 @@ class SandboxedProcess:
         while self._cleanup:
             self._cleanup[-1]()  # it is repeated by the next call if it is interrupted
             self._cleanup.pop()
-        if self._collect_notes is not None:
-            collect, self._collect_notes = self._collect_notes, None
-            self.notes = (*killed_notes, *collect())
+        created_notes = self._watch.finish()
+        if not self.notes:
+            self.notes = (*killed_notes, *self._collect_notes(), *created_notes)
         return code if code >= 0 else 128 - code
 
     def _kill_orphans(self) -> list[str]:
@@ -198,14 +205,14 @@ def start(
     order: dict[str, Any],
     policy: Policy,
     command: Command,
-    before: tuple[NamedEntry, ...],
-    cleanup: list[Callable[[], None]],
+    watch: Watch,
+    cleanup: Sequence[Callable[[], None]] = (),
 ) -> SandboxedProcess:
     """Start a command as ordered; SandboxError if a step failed, and then nothing of it is left.
 
-    `before` has the sensitive names that exist already, so that new ones can be reported; `cleanup` is called when the
-    command has ended, the last function first.
+    When the command has ended, the `watch` finishes after all functions of `cleanup` were called, the last one first.
     """
+    cleanup = [*cleanup]
     mark = os.urandom(8).hex()
     order = order | _limits(policy) | {"environment": order["environment"] | {COMMAND_MARK: mark}}
     ours: list[int] = []
@@ -222,8 +229,10 @@ def start(
         if door is not None:
             passed.append(door_fd)
             cleanup.append(door.close)
-        supervisor = _start_supervisor(command, [order_fd, report_fd, lifeline_fd, door_fd], passed)
-        process = SandboxedProcess(supervisor, lifeline, cleanup, f"{COMMAND_MARK}={mark}".encode())
+        # The watch is not over before the supervisor is, even if we are killed.
+        arguments = [order_fd, report_fd, lifeline_fd, door_fd, watch.descriptor]
+        supervisor = _start_supervisor(command, arguments, [*passed, *filter(lambda lock: lock >= 0, arguments[4:])])
+        process = SandboxedProcess(supervisor, lifeline, watch, cleanup, f"{COMMAND_MARK}={mark}".encode())
         ours.remove(lifeline)
         while passed:
             os.close(passed.pop())
@@ -233,8 +242,8 @@ def start(
         failure = _read_report(report, process)
         if failure:
             raise SandboxError(f"the command was not started: {failure}{_read_error_output(process)}")
-        refused_hosts = proxy.notes if proxy else list
-        process.collect_notes_with(lambda: [*refused_hosts(), *describe_created_names(policy, before)])
+        if proxy is not None:
+            process.collect_notes_with(proxy.notes)
         return process
     except BaseException:
         if process is not None:
@@ -243,6 +252,7 @@ def start(
                 pipe.close()
         while cleanup:
             cleanup.pop()()
+        watch.close(keep_record=True)  # it may have begun
         raise
     finally:
         for descriptor in (*ours, *passed):

@@ -3,15 +3,13 @@
 It reads the disk and changes nothing; both backends build on the result. Every command waits for the scan, so a
 directory is read again only when it has changed.
 
-After a command, `describe_created_names` reports sensitive names that did not exist before. The sandbox cannot
-protect a name in every directory where it is missing, and removing such a file could destroy what the user or a `git
-checkout` created meanwhile. So the caller is told to look at it.
+A sandbox cannot protect a name in every directory where it is missing: `quarantine` takes care of those.
 """
 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
@@ -38,7 +36,11 @@ class NamedEntry(NamedTuple):
     """A file, directory or link with a sensitive name."""
 
     path: str
-    is_link: bool
+    target: str | None = None  # of a link
+
+    @property
+    def is_link(self) -> bool:
+        return self.target is not None
 
 
 class SensitiveEntries(NamedTuple):
@@ -47,6 +49,17 @@ class SensitiveEntries(NamedTuple):
     secrets: tuple[NamedEntry, ...]
     protected: tuple[NamedEntry, ...]
     repositories: tuple[NamedEntry, ...]  # below a root
+
+
+class TooManyFiles(SandboxError):
+    """A tree has too many files to scan; `found` has what was found first, nearest to the root."""
+
+    def __init__(self, root: str, found: SensitiveEntries) -> None:
+        super().__init__(
+            f"{root} has more than {MAX_ENTRIES:,} files, too many to scan for secrets: "
+            "let commands work in a smaller directory (workspace.root), or remove files"
+        )
+        self.found = found
 
 
 class _ScannedDirectory(NamedTuple):
@@ -59,7 +72,7 @@ class _ScannedDirectory(NamedTuple):
 def scan_names(root: str, within: str = "", closed: PathRules = NO_RULES) -> SensitiveEntries:
     """Return the entries with sensitive names below a root; `within` is its path in the project, if it is inside one.
 
-    SandboxError if there are too many files to scan: secrets among the rest would be readable, and a command could
+    TooManyFiles if there are too many files to scan: secrets among the rest would be readable, and a command could
     create files to that end.
     """
     return _scanned_tree(root, within, closed).scan()
@@ -84,8 +97,7 @@ class _ScannedTree:
         known, count = dict[str, _ScannedDirectory](), 0
         parts = [self._root_if_closed()]
         pending = [self._root]
-        while pending:
-            path = pending.pop()
+        for path in pending:  # it grows, level by level
             now = directory_stamp(path)
             if now is None:
                 continue
@@ -93,7 +105,7 @@ class _ScannedTree:
             if directory is None or directory.stamp != now:
                 directory = self._read(path, now)
             if directory is None:  # unreadable for us; a command could make it readable, so it is closed as a whole
-                parts.append(SensitiveEntries((NamedEntry(path, False),), (), ()))
+                parts.append(SensitiveEntries((NamedEntry(path),), (), ()))
                 continue
             if now:
                 known[path] = directory
@@ -101,16 +113,13 @@ class _ScannedTree:
             pending += directory.directories
             count += directory.size
             if count > MAX_ENTRIES:
-                raise SandboxError(
-                    f"{self._root} has more than {MAX_ENTRIES:,} files, too many to scan for secrets: "
-                    "let commands work in a smaller directory (workspace.root), or remove files"
-                )
+                raise TooManyFiles(self._root, _join_entries(parts))
         self._known = known
-        return SensitiveEntries(*(tuple(entry for part in parts for entry in part[kind]) for kind in range(3)))
+        return _join_entries(parts)
 
     def _root_if_closed(self) -> SensitiveEntries:
         """Return the root itself if a rule of the project closes all of it."""
-        root = (NamedEntry(self._root, False),)
+        root = (NamedEntry(self._root),)
         is_open = not self._within or self._allowed.cover(self._within)
         return SensitiveEntries(
             () if is_open or not self._denied.cover(self._within) else root,
@@ -134,7 +143,7 @@ class _ScannedTree:
                 is_protected = is_protected or self._matches(self._protected.match, entry.path)
             is_repository = name in REPOSITORIES and path != self._root
             if (is_secret or is_protected or is_repository) and not self._is_exempt(entry):
-                found = NamedEntry(entry.path, entry.is_symlink())
+                found = NamedEntry(entry.path, _link_target(entry))
                 secrets += [found] if is_secret else []
                 protected += [found] if is_protected else []
                 repositories += [found] if is_repository else []
@@ -146,7 +155,7 @@ class _ScannedTree:
         return _ScannedDirectory(stamp, found_here, tuple(directories), len(entries))
 
     def _is_exempt(self, entry: "os.DirEntry[str]") -> bool:
-        """Return whether a sensitive name can be ignored: it is allowed, or it is a socket, like our placeholders."""
+        """Return whether a sensitive name can be ignored: it is allowed, or it is a socket, which has no content."""
         try:
             is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
         except OSError:  # it was just removed
@@ -160,6 +169,10 @@ class _ScannedTree:
         return any(map(match, paths))
 
 
+def _join_entries(parts: list[SensitiveEntries]) -> SensitiveEntries:
+    return SensitiveEntries(*(tuple(entry for part in parts for entry in part[kind]) for kind in range(3)))
+
+
 def _read_entries(path: str) -> "list[os.DirEntry[str]] | None":
     """Return the entries of a directory, or None if it cannot be read."""
     try:
@@ -170,18 +183,11 @@ def _read_entries(path: str) -> "list[os.DirEntry[str]] | None":
         return None
 
 
-# Not in TMPDIR: processes with different settings would not find each other's registers and take placeholders for real
-# files, which disappear, with the mounts on them, when the other command ends.
-REGISTER_PARENT = "/tmp"  # noqa: S108
-# Their programs take an empty directory for a broken repository, but ignore a socket.
-_WITHOUT_PLACEHOLDER_DIRECTORY = ("/.hg", "/.jj")
-
-
-class MissingPath(NamedTuple):
-    """A path that must not be created."""
-
-    path: str
-    is_directory: bool
+def _link_target(entry: "os.DirEntry[str]") -> str | None:
+    try:
+        return os.readlink(entry.path) if entry.is_symlink() else None
+    except OSError:  # it was just replaced
+        return ""
 
 
 class Layout(NamedTuple):
@@ -191,7 +197,7 @@ class Layout(NamedTuple):
     writable: tuple[str, ...]
     hidden: tuple[str, ...]  # existing paths that may be neither read nor written
     fixed: tuple[str, ...]  # existing read-only paths in writable directories
-    missing: tuple[MissingPath, ...]  # in writable directories
+    missing: tuple[str, ...]  # paths in writable directories that no command may leave behind
     links: tuple[tuple[str, str], ...]  # a link on the way to a path, and its target
     names: tuple[NamedEntry, ...]  # the protected names and repositories that exist
 
@@ -204,8 +210,8 @@ class Layout(NamedTuple):
         )
 
     def holes(self, path: str) -> tuple[str, ...]:
-        """Return the paths below a writable path that are not writable."""
-        every = (*self.hidden, *self.fixed, *(missing.path for missing in self.missing))
+        """Return the paths below a writable path that are not writable, whether or not they exist."""
+        every = (*self.hidden, *self.fixed, *self.missing)
         return tuple(hole for hole in every if is_below(hole, path))
 
 
@@ -224,8 +230,8 @@ def resolve_layout(policy: Policy) -> Layout:
     for path in paths:
         _check_links(path, writable)
     readable = _real_paths(policy.readable)
-    found = scan_roots(policy)
-    hidden, missing = _resolve_denied((*policy.denied, register_directory()), writable)
+    found = [scan() for scan in scan_roots(policy)]
+    hidden, missing = _resolve_denied((*policy.denied, policy.quarantine), writable)
     named = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
     secrets = [path for one in found for path in _secret_paths(one, (*writable, *read_only))]
     hidden += [path for path in secrets if not (_is_in(path, named) and policy.may_read(path))]
@@ -235,7 +241,7 @@ def resolve_layout(policy: Policy) -> Layout:
     fixed += [path for one in found for path in _protected_paths(one, writable)]
     whole = [path for path in writable if not any(is_below(one, path) and one != path for one in writable)]
     fixed += filter(_is_on_read_only_disk, whole)
-    outermost = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
+    outermost = outermost_paths(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
     conflicting = [path for path in writable if _is_in(path, outermost)]
     if conflicting:
         raise SandboxError(f"{conflicting[0]} is to be writable but is inside a denied path: name another directory")
@@ -244,34 +250,25 @@ def resolve_layout(policy: Policy) -> Layout:
         writable,
         outermost,
         tuple(dict.fromkeys(fixed)),
-        tuple(
-            one
-            for one in dict.fromkeys((*missing, *missing_too))
-            if not _is_on_read_only_disk(os.path.dirname(one.path))
-        ),
+        tuple(dict.fromkeys((*missing, *missing_too))),
         tuple(dict.fromkeys(link for path in paths for link in _links_on_the_way(path))),
         tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
     )
 
 
 def _is_on_read_only_disk(directory: str) -> bool:
-    """Return whether a directory is on a read-only disk, where nothing can be created, not even a placeholder."""
+    """Return whether a directory is on a read-only disk."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:  # it was just removed; using it will report that
         return False
 
 
-def scan_roots(policy: Policy) -> list[SensitiveEntries]:
-    """Return the entries with sensitive names in each of the writable and read-only roots."""
+def scan_roots(policy: Policy) -> list[Callable[[], SensitiveEntries]]:
+    """Return, for each of the writable and read-only roots, a function that scans it."""
     project = [os.path.realpath(policy.project)] if policy.project else []
     roots = _real_paths((*policy.writable, *policy.read_only))
-    return [scan_names(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
-
-
-def register_directory() -> str:
-    """Return the directory of the placeholder registers. It is hidden, as a forged register would remove files."""
-    return os.path.join(REGISTER_PARENT, f"onhand-placeholders-{os.getuid()}")
+    return [partial(scan_names, root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
 
 
 def _real_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -282,7 +279,7 @@ def _is_in(path: str, roots: Iterable[str]) -> bool:
     return any(is_below(path, root) for root in roots)
 
 
-def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+def outermost_paths(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that are not inside another one: a hidden directory hides everything below it."""
     outermost: list[str] = []
     for path in sorted(set(paths), key=lambda path: path.split("/")):
@@ -302,18 +299,18 @@ def _check_links(path: str, writable: tuple[str, ...]) -> None:
             )
 
 
-def _resolve_denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[MissingPath]]:
+def _resolve_denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[str]]:
     hidden, missing = [], []
     for path in paths:
         real = os.path.realpath(path)
         if os.path.lexists(real):
             hidden.append(real)
         elif _is_in(real, writable):
-            missing.append(_first_missing(real, path.endswith("/")))
+            missing.append(real)
     return hidden, missing
 
 
-def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[MissingPath]]:
+def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[str]]:
     fixed, missing = [], []
     for path in paths:
         for root in writable:
@@ -327,7 +324,7 @@ def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tup
             if existing == inner or not os.path.isdir(existing):  # `.git` may be a file that names another directory
                 fixed.append(existing)
             else:
-                missing.append(_first_missing(inner, path.endswith("/")))
+                missing.append(_missing_repository(inner, existing) or inner)
     return fixed, missing
 
 
@@ -363,13 +360,10 @@ def _existing_part(path: str, root: str) -> str:
     return existing
 
 
-def _first_missing(path: str, is_directory: bool) -> MissingPath:
-    """Return the outermost missing part of a path."""
-    above = os.path.dirname(path)
-    while not os.path.lexists(above):
-        path, is_directory = above, True
-        above = os.path.dirname(path)
-    return MissingPath(path, is_directory and not path.endswith(_WITHOUT_PLACEHOLDER_DIRECTORY))
+def _missing_repository(path: str, existing: str) -> str | None:
+    """Return the missing repository that a path is in, if any: its settings make sense only as a part of it."""
+    name = path.removeprefix(existing).strip("/").partition("/")[0]
+    return os.path.join(existing, name) if name in REPOSITORIES else None
 
 
 def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
@@ -415,24 +409,3 @@ def _links_on_the_way(path: str) -> Iterator[tuple[str, str]]:
         if os.path.islink(step):
             yield step, os.readlink(step)
             return
-
-
-MAX_NAMED, MAX_NAME_CHARS = 5, 200  # paths, and characters of each: commands choose them freely
-
-
-def describe_created_names(policy: Policy, before: tuple[NamedEntry, ...]) -> list[str]:
-    """Describe the sensitive names that exist now but did not exist `before`."""
-    try:
-        now = [entry for found in scan_roots(policy) for entry in (*found.protected, *found.repositories)]
-    except SandboxError as error:
-        return [f"what the command left behind was not checked: {error}"]
-    created = sorted(entry.path for entry in {*now} - {*before})
-    if not created:
-        return []
-    roots = [os.path.realpath(root) for root in policy.writable]
-    names = [repr(next(inner_paths(path, roots), path)[-MAX_NAME_CHARS:]) for path in created[:MAX_NAMED]]
-    more = f" and {len(created) - MAX_NAMED} more" if len(created) > MAX_NAMED else ""
-    return [
-        f"created while the command ran: {', '.join(names)}{more}. Programs obey files of such names without asking: "
-        "check them"
-    ]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from onhand import sensitive_names
 from onhand.errors import InputError
+from onhand.fsio import temporary_place
 from onhand.path_rules import NO_RULES, PathPatterns, PathRules, literal_paths
 
 # What programs need in order to start. No home directory, no /var, no /run: by default a command needs nothing there,
@@ -27,9 +28,8 @@ SECRETS_OF_HOME = tuple(
     name.rstrip("/")
     for name in (*sensitive_names.names_of(commands="hidden", not_created_in="home"), *sensitive_names.HOME_ONLY)
 )
-REPOSITORY_SETTINGS = ("hooks/", "config", "info/", "commondir", "config.worktree")  # the last two add another config
-# The protected parts of directories that commands must be able to write otherwise, to commit or to take notes. A
-# trailing slash means a directory: the placeholder for a missing .git has to be one, or every git command would fail.
+REPOSITORY_SETTINGS = ("hooks", "config", "info", "commondir", "config.worktree")  # the last two add another config
+# The protected parts of directories that commands must be able to write otherwise, to commit or to take notes.
 WRITABLE_IN_PART = {
     ".git": tuple(f".git/{name}" for name in REPOSITORY_SETTINGS),
     ".hg": (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"),  # the last names another repository with its own hgrc
@@ -59,6 +59,7 @@ MAY_BE_LINKS = frozenset(
 )
 DENIED = (".env",)
 
+DEFAULT_QUARANTINE = temporary_place("quarantine")
 MAX_PATHS = 1000  # in the policy itself; paths that the scan finds do not count
 MAX_NUMBER = 1 << 40
 _NUMBERS = {  # the minimum of each, and the setting that a user changes
@@ -73,10 +74,10 @@ DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][
 class Policy(NamedTuple):
     """What a process and everything that it starts may do. Paths are absolute and include everything below them.
 
-    A denied path can be neither read nor written and a protected one only be read, whatever the other fields say and
-    whether or not it exists; a trailing slash says that a missing path is a directory. The rules in `closed` apply to
-    existing files below `writable` and `read_only`. Unlike `readable`, the paths in `read_only` are scanned for
-    secrets, and stay read-only inside a writable directory. Without domains there is no network.
+    A denied path can be neither read nor written and a protected one only be read, whatever the other fields say. If
+    it does not exist, a command cannot create it or, once it has ended, finds it moved to the `quarantine`. The rules
+    in `closed` apply to existing files below `writable` and `read_only`. Unlike `readable`, the paths in `read_only`
+    are scanned for secrets, and stay read-only inside a writable directory. Without domains there is no network.
     """
 
     readable: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ class Policy(NamedTuple):
     protected: tuple[str, ...] = ()
     closed: PathRules = NO_RULES
     project: str = ""  # patterns also match paths relative to it
+    quarantine: str = DEFAULT_QUARANTINE  # a directory of the user that nobody else can access; created if needed
     domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
     memory_bytes: int = 4 << 30  # for each process, which the kernel enforces, and for all together
     cpu_s: int = 3600  # likewise; enough for a foreground command to keep six processors busy all the time
@@ -95,7 +97,7 @@ class Policy(NamedTuple):
 
     def validate(self) -> "Policy":
         """Return this policy; InputError if a value in it is invalid."""
-        paths = (*self.readable, *self.writable, *self.read_only, *self.denied, *self.protected)
+        paths = (*self.readable, *self.writable, *self.read_only, *self.denied, *self.protected, self.quarantine)
         for path in paths:
             if not os.path.isabs(path) or "\0" in path or ".." in path.split("/"):
                 raise InputError(f"{path!r} cannot be in a sandbox policy: give an absolute path without '..'")
@@ -148,6 +150,7 @@ def workspace_policy(
     *,
     home: str = "",
     project: str = "",
+    quarantine: str = DEFAULT_QUARANTINE,
     readable: Iterable[str] = (),
     writable: Iterable[str] = (),
     read_only: Iterable[str] = (),
@@ -162,7 +165,7 @@ def workspace_policy(
     allowed = PathPatterns(closed.allow)
 
     def in_each(directories: Iterable[str], *names: str) -> Iterator[str]:
-        closed_names = [name for name in names if not allowed.cover(name.rstrip("/"))]
+        closed_names = [name.rstrip("/") for name in names if not allowed.cover(name.rstrip("/"))]
         return (os.path.join(directory, name) for directory in directories for name in closed_names)
 
     return Policy(
@@ -183,6 +186,7 @@ def workspace_policy(
         domains=tuple(domains),
         closed=closed,
         project=project,
+        quarantine=quarantine,
     ).validate()
 
 
@@ -229,8 +233,8 @@ def describe_sandbox(policy: Policy, backend: str = "bubblewrap") -> str:
         effect = "their directories accept no new files (Permission denied), but subdirectories do"
     else:
         effect = (
-            "their directories cannot be moved or removed (Device or resource busy), "
-            "and missing ones are replaced by empty sockets"
+            "their directories cannot be moved or removed (Device or resource busy), and new ones are moved to "
+            "quarantine when the command ends"
         )
     return (
         f"The command can write only in the workspace and in its own TMPDIR, {network}, and read no secrets. "

@@ -11,7 +11,7 @@ from onhand import fsio
 from onhand.errors import SandboxError
 from onhand.path_rules import PathRules
 from onhand.sandbox import landlock, layout
-from onhand.sandbox.layout import MissingPath, SensitiveEntries, resolve_layout, scan_names
+from onhand.sandbox.layout import SensitiveEntries, resolve_layout, scan_names
 from onhand.sandbox.policy import Policy
 from requirements import requirement
 from unit.actions.conftest import past_the_tick
@@ -57,20 +57,16 @@ def test_a_secret_behind_a_link_is_hidden_where_it_is(tmp_path: Path) -> None:
     assert resolve_layout(Policy(writable=(str(tmp_path),))).hidden == (str(tmp_path / "vault"),)
 
 
-def test_what_is_missing_is_named_from_its_first_missing_part(tmp_path: Path) -> None:
+def test_what_is_missing_is_named_in_full_and_a_missing_repository_as_a_whole(tmp_path: Path) -> None:
     policy = Policy(
-        writable=(str(tmp_path),), protected=(f"{tmp_path}/.git/hooks/", f"{tmp_path}/a.toml", f"{tmp_path}/b/")
+        writable=(str(tmp_path),), protected=(f"{tmp_path}/.git/hooks", f"{tmp_path}/a.toml", f"{tmp_path}/b/c")
     )
-    assert set(resolve_layout(policy).missing) == {
-        MissingPath(f"{tmp_path}/.git", True),
-        MissingPath(f"{tmp_path}/a.toml", False),
-        MissingPath(f"{tmp_path}/b", True),
-    }
+    assert set(resolve_layout(policy).missing) == {f"{tmp_path}/{name}" for name in (".git", "a.toml", "b/c")}
 
 
 def test_a_git_file_that_names_another_directory_is_fixed_itself(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: ../x")
-    policy = Policy(writable=(str(tmp_path),), protected=(f"{tmp_path}/.git/hooks/",))
+    policy = Policy(writable=(str(tmp_path),), protected=(f"{tmp_path}/.git/hooks",))
     assert resolve_layout(policy).fixed == (str(tmp_path / ".git"),)
 
 

@@ -21,9 +21,21 @@ from onhand.sandbox import bubblewrap, kernel, landlock, launcher
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
 from onhand.sandbox.policy import Policy, workspace_policy
+from onhand.sandbox.quarantine import list_quarantine
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
-from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, python_inside, run, still_running
+from workplace import (
+    NOBODY,
+    Ended,
+    backend,
+    command_lines,
+    give,
+    policy_for,
+    python_inside,
+    quarantine_of,
+    run,
+    still_running,
+)
 
 Try = Callable[[str], Ended]
 
@@ -266,8 +278,10 @@ def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Pa
         assert (place / ".git" / "config").read_text() == "[core]\n"
         assert list((place / ".git" / "hooks").iterdir()) == []
         assert {path.name for path in (place / ".git").iterdir()} == {"hooks", "config"}
-    there = {".git", "src", "notes.txt", "new", "other", "away", "home"}
+    there = {".git", "src", "notes.txt", "new", "other", "away", "home", ".github", ".onhand"}
     assert {path.name for path in place.iterdir()} <= there
+    assert not os.path.lexists(place / ".onhand" / "config.toml")
+    assert not os.path.lexists(place / ".github" / "copilot-instructions.md")
 
 
 @requirement("sandbox.same-names")
@@ -327,8 +341,8 @@ def test_what_the_user_allows_is_open_to_commands(sandbox: Sandbox, place: Path)
     assert not (place / "CLAUDE.md").exists()
 
 
-@requirement("sandbox.tells-what-was-made")
-def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sandbox, place: Path) -> None:
+@requirement("sandbox.tells-what-was-made", "sandbox.quarantine")
+def test_what_a_command_made_under_a_protected_name_is_told_and_moved_away(sandbox: Sandbox, place: Path) -> None:
     (place / "linked").mkdir()
     (place / "linked" / "CLAUDE.md").symlink_to("../notes.txt")
     (place / "kept").mkdir()
@@ -342,24 +356,27 @@ def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sa
     assert process.wait(60) is not None
     (note,) = process.notes
     made = ["linked/CLAUDE.md", "src/a\nb/GEMINI.md", "src/new/.git", "src/new/.vscode", "src/new/AGENTS.md"]
-    assert note.startswith(f"created while the command ran: {', '.join(map(repr, made))}. Programs obey")
-    assert (place / "src" / "new" / "AGENTS.md").read_text() == "x\n"
+    assert note.startswith(
+        f"created while the command ran, and moved to quarantine: {', '.join(map(repr, made))}. Prog"
+    )
+    assert not any(os.path.lexists(place / name) for name in made[1:])
+    assert (place / "linked" / "CLAUDE.md").readlink() == Path("../notes.txt")  # as it was
+    assert {os.path.relpath(one.path, place) for one in list_quarantine(quarantine_of(place))} == {*made}
     quiet = sandbox.start(policy_for(place), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"}))
     assert (quiet.wait(60), quiet.notes) == (0, ())
 
 
 @requirement("sandbox.policy")
-def test_what_is_written_down_about_commands_is_closed_to_them(
-    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a workspace that has the temporary directory in it."""
-    monkeypatch.setattr("onhand.sandbox.layout.REGISTER_PARENT", str(place / "src"))
-    directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
+def test_the_quarantine_is_closed_to_commands(sandbox: Sandbox, place: Path) -> None:
+    """In a workspace that has it in it, as a home directory has."""
+    directory = place / "src" / "quarantine"
     directory.mkdir(mode=0o700)
     (directory / "kept").write_text("S3CR3T")
-    line = f"chmod 777 {directory}; cat {directory}/*; mv {directory} x; touch {directory}/new"
-    assert "S3CR3T" not in run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place).printed
+    line = f"chmod 777 {directory}; cat {directory}/*; mv {directory} x; touch {directory}/new {directory}/running/new"
+    policy = policy_for(place, quarantine=str(directory))
+    assert "S3CR3T" not in run(sandbox, policy, "/bin/sh", "-c", line, cwd=place).printed
     assert not (directory / "new").exists()
+    assert os.listdir(directory / "running") == []
 
 
 @requirement("sandbox.tells-what-was-made")
@@ -373,10 +390,9 @@ def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sand
 
 @requirement("sandbox.secrets-unreadable")
 @pytest.mark.parametrize("name", [".hg", ".jj"])
-def test_no_other_repository_comes_into_being_in_the_root(sandbox: Sandbox, place: Path, name: str) -> None:
+def test_no_other_repository_is_left_in_the_root(sandbox: Sandbox, place: Path, name: str) -> None:
     line = f"mkdir {name}; mkdir -p {name}/repo; echo evil | tee {name}/hgrc {name}/repo/config.toml; mv src {name}"
-    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", f"{line}; [ -d {name} ] || echo none", cwd=place)
-    assert ended.printed.endswith("none\n")
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
     assert not os.path.lexists(place / name)
 
 
@@ -1137,7 +1153,7 @@ def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbo
 def test_more_closed_files_than_a_backend_can_take_are_refused_with_advice(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap, "MAX_ARGUMENTS", 100)
+    monkeypatch.setattr(bubblewrap, "MAX_ARGUMENTS", 50)
     monkeypatch.setattr(landlock, "MAX_RULES", 20)
     (place / "src" / "AGENTS.md").write_text("x")
     before = sorted(os.listdir(place))
@@ -1157,14 +1173,16 @@ def test_a_program_that_is_not_there_is_told(sandbox: Sandbox, place: Path) -> N
 
 
 def test_several_commands_at_once_keep_the_walls_of_each(sandbox: Sandbox, place: Path) -> None:
-    """The first to end must not take away what protects the others."""
+    """What one of them has created does not count as existing for the others, which could create it again."""
     go = place / "src" / "go"
-    line = "while [ ! -e src/go ]; do sleep 0.01; done; sleep 0.$1; echo evil > .env; cat .env"
-    printed: list[str] = []
+    line = (
+        "while [ ! -e src/go ]; do sleep 0.01; done; sleep 0.$1; echo evil > .env; mkdir -p src/.vscode; git init src"
+    )
+    ended: list[Ended] = []
 
     def one(number: int) -> None:
         argv = ("/bin/sh", "-c", line, "sh", str(number))
-        printed.append(run(sandbox, policy_for(place), *argv, cwd=place).printed)
+        ended.append(run(sandbox, policy_for(place), *argv, cwd=place))
 
     threads = [threading.Thread(target=one, args=(number,)) for number in (0, 2, 4)]
     for thread in threads:
@@ -1172,6 +1190,6 @@ def test_several_commands_at_once_keep_the_walls_of_each(sandbox: Sandbox, place
     go.touch()
     for thread in threads:
         thread.join()
-    assert len(printed) == 3
-    assert not any(text.strip() == "evil" for text in printed)
-    assert not os.path.lexists(place / ".env")
+    assert len(ended) == 3
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+    assert sorted(os.listdir(place / "src")) == ["app.py", "go"]
