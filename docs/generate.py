@@ -73,12 +73,19 @@ def tools_page(tools: list[Tool]) -> str:
     for tool in tools:
         wire = tool.wire()
         lines += ["", f"## {wire['name']}", "", "```text", fill(wire["description"], 100), "```", ""]
-        lines += [f"- {'only reads: calls may run side by side' if tool.read_only else 'may write: runs alone'}"]
+        lines += [f"- {'read-only' if tool.read_only else 'may write'}: {_uses(tool)}"]
         lines += [f"- output: at most {tool.max_output_bytes:,} bytes"]
         lines += [f"- for programs: {_shape(tool.output_schema)}"] if tool.output_schema else []
         lines += [f"- time: {'no limit' if tool.timeout_s is None else f'at most {tool.timeout_s:g} s'}", ""]
         lines += ["```json", json.dumps(wire["input_schema"], indent=2, ensure_ascii=False), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _uses(tool: Tool) -> str:
+    """What its calls use: others that use the same may have to wait for them."""
+    reads = [name for name in tool.reads or () if name not in (tool.writes or ())]
+    named = [*(f"writes {name}" for name in tool.writes or ()), *(f"reads {name}" for name in reads)]
+    return (", ".join(named) or "nothing that others use") + (", may run long" if tool.long_running else "")
 
 
 def _shape(schema: dict[str, Any]) -> str:

@@ -154,8 +154,12 @@ tools.results-stand-in-call-order 000 The calls of one turn run at the same time
 tools.failures-are-isolated 000 A handler that raises gives an error result to its own call and harms no other.
 tools.a-slow-call-times-out own A call beyond its tool's timeout ends with an error that says so, and the others finish.
 tools.a-hung-handler-does-not-block-exit own A handler that never returns does not keep the process from ending.
-tools.concurrency-limit own No more calls run at once than the limit allows.
-tools.reads-share-writes-are-alone own Read-only tools run side by side; any other runs alone.
+tools.concurrency-limit own No more short calls run at once than the limit allows.
+tools.writes-exclude-per-resource own A call waits for earlier calls that write what it uses, or use what it writes, and for no others.
+tools.turns-stay-in-order own In one turn reads run side by side, any other call runs alone, and a read sees what an earlier call wrote.
+tools.long-calls-let-others-read own While a command runs, other callers read what it may write; only who writes the same waits for it.
+tools.waiting-is-explained own A waiting call says what it waits for, gives up in time, and its own time limit begins when it runs.
+tools.sub-agents-share-resources own Calls of sub-agents and of every registry of a project wait for each other, and never for good.
 tools.tools-may-call-tools own A handler may dispatch other tools without locking itself out.
 tools.output-is-capped-at-a-character 000 Output beyond the cap is cut at a character and ends with how many bytes were cut.
 tools.structured-output-is-whole-or-absent own JSON output too large for the cap is left out whole, and the text says so.

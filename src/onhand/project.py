@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from onhand.sandbox.sandbox import Sandbox
     from onhand.search.index import Index
     from onhand.tools import Registry, Tool
+    from onhand.tools.gate import Gate
 else:
 
     class part:
@@ -312,7 +313,15 @@ class Project:
         """Return a new registry with `tools()`, to which more can be added."""
         from onhand.tools import Registry
 
-        return Registry(self.tools(workspace_tools))
+        return Registry(self.tools(workspace_tools), gate=self.gate)
+
+    @part
+    def gate(self) -> Gate:
+        """Where calls of this project's tools wait for each other, whichever registry or agent makes them."""
+        from onhand.tools.gate import Gate
+        from onhand.tools.registry import CONCURRENCY
+
+        return Gate(CONCURRENCY)
 
     @part
     def workspace(self) -> Workspace:
@@ -544,6 +553,7 @@ class Project:
         toolbox = Toolbox(
             tools,
             nested_rules=NestedRules(self.rules),
+            gate=self.gate,
             policy=parse_policy(settings.load_tools),
             window_tokens=settings.window_tokens,
             always_tools=[DELEGATE, *(tool.name for tool in tools if not tool.name.startswith(MCP))],

@@ -9,7 +9,7 @@ from onhand.actions.workspace import Workspace
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Tool, tool
 from onhand.tools.schema import ErrorPolicy
-from onhand.tools.tool import LOCAL, ArgumentAlias, Hints
+from onhand.tools.tool import LOCAL, WORKSPACE, ArgumentAlias, Hints
 
 MAX_OUTPUT_BYTES = 64 * 1024
 
@@ -52,6 +52,8 @@ def workspace_tool(
         name=name,
         description=description,
         read_only=read_only,
+        reads=[WORKSPACE],
+        writes=[] if read_only else [WORKSPACE],
         hints=hints,
         parameters=parameters,
         max_output_bytes=MAX_OUTPUT_BYTES,

@@ -17,7 +17,7 @@ from onhand.actions.shell import (
     trim_partial_character,
 )
 from onhand.tools import Output, Tool, tool
-from onhand.tools.tool import LOCAL, REPLACING
+from onhand.tools.tool import LOCAL, REPLACING, WORKSPACE
 
 MAX_HEADER_BYTES = 1024  # for the line above a piece of output
 
@@ -84,6 +84,8 @@ def shell_tools(
     """
 
     @tool(
+        writes=[WORKSPACE],
+        long_running=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
         timeout_s=None,
         aliases=ALIASES["run_command"],
@@ -121,7 +123,7 @@ def shell_tools(
             raise
         return _describe_result(result, seconds, id, _describe_rest(jobs, id) if id else None)
 
-    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(read_only=True, reads=["jobs"], hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def read_output(
         job: JobId,
         stream: Annotated[Literal["stdout", "stderr"], "Which stream to read."] = "stdout",
@@ -134,14 +136,14 @@ def shell_tools(
         """
         return _read_output(jobs, job, stream, offset, max_bytes)
 
-    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(read_only=True, reads=["jobs"], hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def list_jobs() -> JobList:
         """List the background jobs, and the commands whose long output is kept: id, state, exit code, and how much each
         has printed. Cheap. Example: list_jobs().
         """
         return JobList(tuple(jobs.all()))
 
-    @tool(hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(writes=["jobs"], hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES)
     def stop_job(job: JobId) -> Job:
         """Kill a background job and everything that it started, within a second. Its output can still be read.
         Example: stop_job(job="job-1").

@@ -438,6 +438,8 @@ def http_get_tool(frame: FrameText, allow_http: bool = False) -> Tool:
         description=GET.format(schemes=schemes, timeout_s=TIMEOUT_S, max_bytes=MAX_BYTES),
         parameters={"url": {"description": f"A whole URL, {schemes}."}},
         read_only=True,
+        reads=[],
+        long_running=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
         timeout_s=TIMEOUT_S + 5,
     )

@@ -49,6 +49,7 @@ DELEGATE_DESCRIPTION = (
 )
 DELEGATE_MAX_OUTPUT_BYTES = 16 * 1024
 SUB_AGENT_LIMITS = Limits(max_turns=10)
+MAX_SUB_AGENTS = 8  # at once
 
 
 class RepeatCounter:
@@ -317,7 +318,11 @@ def make_delegate_tool(
         tool for tool in toolbox if tool.name != DELEGATE and (tool.read_only if tools is None else tool.name in tools)
     ]
 
+    working: set[object] = set()
+
     async def run(arguments: dict[str, Any]) -> str:
+        if len(working) >= MAX_SUB_AGENTS:
+            raise ToolError(f"not run: {len(working)} helpers are already working; call it again when one has answered")
         child = Agent(
             parent.model,
             toolbox.child([tool.name for tool in chosen]),
@@ -326,7 +331,11 @@ def make_delegate_tool(
             limits=limits,
             listeners=[partial(_forward_event, parent, arguments["name"])],
         )
-        outcome = await child.run(arguments["task"])
+        working.add(child)
+        try:
+            outcome = await child.run(arguments["task"])
+        finally:
+            working.remove(child)
         if outcome.end == "answer":
             return outcome.text or "(the helper returned an empty answer)"
         raise ToolError(f"the helper stopped without an answer ({outcome.detail}). Its last words: {outcome.text}")
@@ -346,6 +355,9 @@ def make_delegate_tool(
         read_only=all(tool.read_only for tool in chosen),
         max_output_bytes=DELEGATE_MAX_OUTPUT_BYTES,
         timeout_s=None,  # its turns are limited instead
+        reads=[],  # itself; the calls of a sub-agent wait for what they use
+        writes=[],
+        long_running=True,
     )
 
 

@@ -10,6 +10,7 @@ from onhand.corpora.rules import Rules, rules_on_touch
 from onhand.formats.message import as_mapping
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import catalog_tool
+from onhand.tools.gate import Gate
 from onhand.tools.registry import Call, Registry, Result
 from onhand.tools.schema import as_tool
 from onhand.tools.session import Session
@@ -55,7 +56,8 @@ def call_paths(call: Call) -> list[str]:
 class Toolbox:
     """The tools of one conversation. `settings` are those of a Session, such as its policy.
 
-    A `catalog` holds more about the tools than they do themselves, such as the server of each.
+    A `catalog` holds more about the tools than they do themselves, such as the server of each. Calls of toolboxes with
+    the same `gate` wait for each other.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Toolbox:
         *,
         catalog: Catalog | None = None,
         nested_rules: NestedRules | None = None,
+        gate: Gate | None = None,
         **settings: Any,
     ) -> None:
         self._tools = tuple(map(as_tool, tools))
@@ -73,7 +76,7 @@ class Toolbox:
         if catalog is None:
             self._catalog.add([catalog_tool(tool) for tool in self._tools])
         self.session = Session(self._catalog, **settings)
-        self._registry = Registry(self._tools)
+        self._registry = Registry(self._tools, gate=gate)
         self._finders: set[str] = set()
         self._add_finders()
 
@@ -135,7 +138,8 @@ class Toolbox:
         nested_rules = self._nested_rules.fresh_copy() if self._nested_rules else None
         catalog, chosen_names = Catalog(), {tool.name for tool in chosen}
         catalog.add(tool for tool in self._catalog.tools() if tool.name in chosen_names)
-        return Toolbox(chosen, catalog=catalog, nested_rules=nested_rules, **self._settings)
+        gate = self._registry.gate  # so that its calls and ours wait for each other
+        return Toolbox(chosen, catalog=catalog, nested_rules=nested_rules, gate=gate, **self._settings)
 
     def _add_finders(self) -> None:
         for tool in self.session.tools():

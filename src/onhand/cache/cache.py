@@ -277,7 +277,7 @@ class SemanticCache:
     def tools(self, scope: Scope = SHARED) -> list[Tool]:
         """Return tools that look answers up in one scope and never compute any."""
 
-        @tool(read_only=True, hints=LOCAL)
+        @tool(read_only=True, hints=LOCAL, reads=["cache"])
         def cache_lookup(question: Annotated[str, "The question, as a user would ask it."]) -> CachedResponse:
             """Look up whether this question, or one that means the same, was answered before. Good for repeated
             questions; it never computes an answer. A miss says why. Cheap. Example: cache_lookup(question="How do I
@@ -288,7 +288,7 @@ class SemanticCache:
                 return CachedResponse(False, found.reason, similarity=found.similarity)
             return CachedResponse(True, found.reason, found.entry.query, found.entry.response, found.similarity)
 
-        @tool(read_only=True, hints=LOCAL)
+        @tool(read_only=True, hints=LOCAL, reads=["cache"])
         def cache_stats() -> CacheStats:
             """Show how many answers are cached, how often questions hit, and why others missed. Cheap."""
             return self.stats()

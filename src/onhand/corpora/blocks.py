@@ -91,11 +91,11 @@ def suggest_names(name: str, known: Iterable[str]) -> str:
 
 
 def corpus_tool(**options: Any) -> "Callable[[Callable[..., Any]], Tool]":
-    """Return `tool` for a corpus: local, read-only unless the options differ, with errors that are safe to show."""
+    """Return `tool` for a corpus: by default it only reads the workspace. Its errors are safe to show."""
     from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
-    from onhand.tools.tool import LOCAL
+    from onhand.tools.tool import LOCAL, WORKSPACE
 
-    return tool(**{"read_only": True, "hints": LOCAL, "on_error": safe_error, **options})
+    return tool(**{"read_only": True, "reads": [WORKSPACE], "hints": LOCAL, "on_error": safe_error, **options})
 
 
 def required_query(query: str) -> str:

@@ -327,7 +327,9 @@ def tools_over(documents: Documents) -> list[Tool]:
     meaning = _meaning_sentence(documents, summary)
 
     def document_tool(description: str) -> Callable[[Callable[..., Any]], Tool]:
-        return corpus_tool(description=description, max_output_bytes=max_bytes, on_error=_explain_error)
+        return corpus_tool(
+            reads=["documents"], description=description, max_output_bytes=max_bytes, on_error=_explain_error
+        )
 
     def page_output(page: DocumentsPage) -> Output[Any]:
         return _output(answer_within(page, max_bytes))

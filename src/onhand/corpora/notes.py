@@ -381,9 +381,15 @@ class Notes(FileCorpus):
         from onhand.tools.tool import REPLACING  # on the way to `onhand search`, only the corpora are needed
 
         about_limit = {"description": f"At most this many notes; {self._limit} by default.", "minimum": 1}
-        changes = {"read_only": False, "hints": REPLACING, "max_output_bytes": MAX_OUTPUT_BYTES}
+        changes = {
+            "read_only": False,
+            "reads": [],
+            "writes": ["notes"],
+            "hints": REPLACING,
+            "max_output_bytes": MAX_OUTPUT_BYTES,
+        }
 
-        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
+        @corpus_tool(reads=["notes"], max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
         def search_notes(
             query: Annotated[str, "What you want to remember, in a few words."], limit: int | None = None
         ) -> NotesResult:

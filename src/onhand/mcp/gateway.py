@@ -120,6 +120,7 @@ class GatewayTools:
             description=READ,
             parameters={"handle": {"description": "The handle that the cut-off result names."}},
             read_only=True,
+            reads=[],
             max_output_bytes=MAX_KEPT_BYTES,  # a part is as long as the configuration of its server says
             hints=LOCAL,
         )

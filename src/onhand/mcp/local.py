@@ -48,6 +48,7 @@ MAX_SUGGESTIONS = 100  # what the protocol allows
 MAX_SUGGESTION_IDS = 10_000  # ids of documents to choose from; takes a few milliseconds
 TOOLS_TTL_MS = 300_000  # the tools do not change while the server runs
 PROGRESS_S = 1.0  # between two progress reports of a long call
+MAX_WAIT_S = 50.0  # for another call to end; common clients give up after 60 s, and their model would not learn why
 
 EXTENSION = "io.modelcontextprotocol/skills"
 MAX_SKILL_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed; the extension's own limit
@@ -414,8 +415,10 @@ class LocalSurface(Surface):
 
     async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return the result of the registry."""
-        async with _reported_progress(ctx, params.name):
-            (result,) = await self.registry.dispatch([Call(params.name, params.arguments)])
+        async with _reported_progress(ctx, params.name) as progress:
+            (result,) = await self.registry.dispatch(
+                [Call(params.name, params.arguments)], max_wait_s=MAX_WAIT_S, on_wait=progress.set_waits_for
+            )
         tool = self.registry.get(params.name)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=result.text)
@@ -532,22 +535,37 @@ def _require_no_cursor(params: types.PaginatedRequestParams | None) -> None:
         raise InputError("Unknown cursor. Everything is on one page, so send none.")
 
 
+class _CallProgress:
+    """What a call is doing."""
+
+    def __init__(self, ctx: RequestContext, name: str) -> None:
+        self._ctx = ctx
+        self._name = name
+        self._waits_for = ""
+
+    def set_waits_for(self, what: str) -> None:
+        """Set what the call waits for; "" once it runs."""
+        self._waits_for = what
+
+    async def report(self) -> None:
+        """Report every second until this is cancelled."""
+        seconds = 0.0
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            seconds += PROGRESS_S
+            doing = f"waits for {self._waits_for}" if self._waits_for else f"has been running for {seconds:g} s"
+            try:
+                await self._ctx.session.report_progress(seconds, message=f"{self._name} {doing}")
+            except Exception:  # the client has disconnected, which the call will notice itself
+                return
+
+
 @asynccontextmanager
-async def _reported_progress(ctx: RequestContext, name: str) -> AsyncIterator[None]:
+async def _reported_progress(ctx: RequestContext, name: str) -> AsyncIterator[_CallProgress]:
     """Report progress every second to a client that requested it."""
-    reporting = asyncio.ensure_future(_report_progress(ctx, name))
+    progress = _CallProgress(ctx, name)
+    reporting = asyncio.ensure_future(progress.report())
     try:
-        yield
+        yield progress
     finally:
         reporting.cancel()
-
-
-async def _report_progress(ctx: RequestContext, name: str) -> None:
-    seconds = 0.0
-    while True:
-        await asyncio.sleep(PROGRESS_S)
-        seconds += PROGRESS_S
-        try:
-            await ctx.session.report_progress(seconds, message=f"{name} has been running for {seconds:g} s")
-        except Exception:  # the client has disconnected, which the call will notice itself
-            return

@@ -126,6 +126,8 @@ def _make_tool(registry: Upstreams, route: Route) -> Tool:
         handler=call,
         max_output_bytes=registry.server(route.key).max_output_bytes,
         timeout_s=None,  # the server has its own
+        writes=[],  # here; the server orders what it does there
+        long_running=True,
         strict_arguments=False,
     )
 

@@ -87,7 +87,7 @@ class PlanNodes(NamedTuple):
 def plan_tools(plan: "Plan") -> list[Tool]:
     """Return the four tools of a plan."""
 
-    @tool(hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(writes=["plan"], hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def plan_add(nodes: Annotated[list[NewNode], {"minItems": 1}]) -> NodesAdded:
         """Add steps to the plan, which outlives this conversation and is shared with other agents. The parents of a
         step are the steps that must be done before it, and the plan it belongs to. Good for work with several steps
@@ -104,7 +104,7 @@ def plan_tools(plan: "Plan") -> list[Tool]:
 
         return plan.change(work)
 
-    @tool(hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(writes=["plan"], hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES)
     def plan_update(
         id: str,
         status: Status | None = None,
@@ -126,7 +126,7 @@ def plan_tools(plan: "Plan") -> list[Tool]:
 
         return plan.change(work)
 
-    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(read_only=True, reads=["plan"], hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def plan_ready(limit: Annotated[int, "At most this many.", {"minimum": 1}] = MAX_READY) -> ReadySteps:
         """List the steps that can begin now because everything they wait for is done, and why the other pending steps
         cannot. Good for choosing what to do next; for an overview use plan_show. Cheap, whatever the size of the plan.
@@ -141,7 +141,7 @@ def plan_tools(plan: "Plan") -> list[Tool]:
 
         return plan.read(work)
 
-    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    @tool(read_only=True, reads=["plan"], hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def plan_show(
         ids: Annotated[list[str] | None, "Only these nodes, and their children."] = None,
         max_tokens: Annotated[int, {"minimum": 1}] = MAX_TOKENS,

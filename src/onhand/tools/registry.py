@@ -1,88 +1,33 @@
 """Register tools by name and run calls of them. This is the only bridge from asynchronous to synchronous code.
 
-Calls pass a `Gate` in the order in which they arrive: reads run concurrently, a write runs alone. No call overtakes
-another, so a write is never starved, and a read that came after a write sees its effect. A ticket is a Future, so that
-callers on different threads and event loops can wait in the same queue.
+Calls pass a `Gate`, where those that use the same resources wait for each other.
 """
 
 import asyncio
 import inspect
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
 from onhand import cancellation
 from onhand.errors import InputError, OnhandError, ToolError
+from onhand.text import one_line
 from onhand.tools.arguments import ToolArguments, close_names, shorten
 from onhand.tools.fitting import MAX_ERROR_BYTES, cap_text, present
+from onhand.tools.gate import Access, Gate, Ticket, access_of
 from onhand.tools.schema import as_tool
 from onhand.tools.tool import Output, Tool
 
-
-class Ticket:
-    """A place in the queue of a Gate; the future `admitted` is done when its turn has come."""
-
-    def __init__(self, exclusive: bool) -> None:
-        self.exclusive = exclusive
-        self.admitted: Future[None] = Future()
-        self.admitted.set_running_or_notify_cancel()  # a caller that gives up calls leave() instead of cancelling
-
-
-class Gate:
-    """Admits at most `limit` shared tickets or one exclusive ticket at a time, first come, first served."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = Lock()
-        self._waiting: deque[Ticket] = deque()
-        self._inside: list[Ticket] = []
-
-    def line_up(self, exclusive: bool) -> Ticket:
-        """Return a ticket for the next place in the queue, without waiting."""
-        ticket = Ticket(exclusive)
-        with self._lock:
-            self._waiting.append(ticket)
-            admitted = self._admit()
-        _notify_admitted(admitted)
-        return ticket
-
-    def leave(self, ticket: Ticket) -> None:
-        """Give a ticket back, whether or not its turn had come."""
-        with self._lock:
-            if ticket in self._inside:
-                self._inside.remove(ticket)
-            elif ticket in self._waiting:
-                self._waiting.remove(ticket)
-            admitted = self._admit()
-        _notify_admitted(admitted)
-
-    def _admit(self) -> list[Ticket]:
-        admitted = []
-        while self._waiting and self._has_room_for(self._waiting[0]):
-            ticket = self._waiting.popleft()
-            self._inside.append(ticket)
-            admitted.append(ticket)
-        return admitted
-
-    def _has_room_for(self, ticket: Ticket) -> bool:
-        if ticket.exclusive:
-            return not self._inside
-        return len(self._inside) < self._limit and not any(other.exclusive for other in self._inside)
-
-
-def _notify_admitted(admitted: list[Ticket]) -> None:
-    # Call this without the lock, because it runs the callbacks of the waiting callers.
-    for ticket in admitted:
-        ticket.admitted.set_result(None)
-
-
 GRACE_S = 1.0  # for a cancelled handler to clean up before the next call may start
 MAX_LISTED = 10  # names listed for a model that called an unknown tool
+CONCURRENCY = 8  # short calls at once
+WAIT_REPORT_S = 1.0  # between two reports of what a call waits for
+LABEL_ARGUMENTS = ("command", "path")  # which say to others what a call is about
+MAX_LABEL_CHARS = 60
 
 
 class Call(NamedTuple):
@@ -116,14 +61,33 @@ class ToolView(Protocol):
 
 
 class _RunningHandler:
-    """A running handler. Its own calls have a separate gate, because at the common one they would wait for it."""
+    """A running handler, which may make calls itself."""
 
-    def __init__(self, registry: "Registry", exclusive: bool, gate: Gate, outer: "_RunningHandler | None") -> None:
-        self.registry = registry
-        self.exclusive = exclusive
-        self.gate = gate
+    def __init__(self, registry: "Registry", run: "_Run", gate: Gate, outer: "_RunningHandler | None") -> None:
+        self.line = registry.gate  # the gate of the project, at which it or an outer call of it lined up
+        self.tool = run.tool
+        self.access = run.access
         self.outer = outer
         self.over = False
+        self._ticket = run.ticket
+        self._gate = gate
+        self._inner_gate: Gate | None = None
+
+    def place_for(self, access: Access) -> tuple[Gate, Ticket | None]:
+        """Return where its own calls line up; raise ToolError if it may not make such a call.
+
+        What it uses, it holds, so calls that use the same wait only for each other. To wait for anything else while it
+        holds something could lock both sides out. A long-running call that uses nothing itself may wait for anything.
+        """
+        if self.access.long_running and not self.access.reads and not self.access.writes:
+            return self._gate, self._ticket
+        if missing := self.access.missing_for(access):
+            raise ToolError(
+                f"{self.tool.name} does not declare that it {missing}; declare it, or call the tool directly"
+            )
+        if self._inner_gate is None:
+            self._inner_gate = Gate(self._gate.limit)
+        return self._inner_gate, None
 
 
 _running: ContextVar[_RunningHandler | None] = ContextVar("onhand_tools_running", default=None)
@@ -132,25 +96,38 @@ _running: ContextVar[_RunningHandler | None] = ContextVar("onhand_tools_running"
 class _Run(NamedTuple):
     call: Call
     tool: Tool
+    access: Access
     arguments: dict[str, Any]
+    gate: Gate
     ticket: Ticket
+
+
+class _Waiting(NamedTuple):
+    """How long a call waits for its turn, and who is told meanwhile what it waits for."""
+
+    max_s: float | None
+    on_wait: Callable[[str], None] | None
 
 
 class Registry:
     """Tools by name. Calls run with checked arguments, in order, and within the time and output limits of each tool.
 
-    Read-only tools run concurrently, up to `concurrency` at once. Any other tool runs alone, in the order of the
-    calls, also across dispatches, threads and event loops.
+    Calls that use the same resources wait for each other, also across dispatches, threads, event loops and registries
+    with the same `gate`. At most `concurrency` short calls run at once. The calls of one turn take effect in order:
+    those that only read run concurrently, any other runs alone among them.
     """
 
     def __init__(
-        self, tools: Tool | Callable[..., Any] | Iterable[Tool | Callable[..., Any]] = (), *, concurrency: int = 8
+        self,
+        tools: Tool | Callable[..., Any] | Iterable[Tool | Callable[..., Any]] = (),
+        *,
+        concurrency: int = CONCURRENCY,
+        gate: Gate | None = None,
     ) -> None:
         if concurrency < 1:
             raise InputError(f"concurrency must be at least 1, not {concurrency}")
-        self._concurrency = concurrency
-        self._gate = Gate(concurrency)
-        self._tools: dict[str, tuple[Tool, ToolArguments]] = {}
+        self.gate = gate or Gate(concurrency)
+        self._tools: dict[str, tuple[Tool, Access, ToolArguments]] = {}
         for tool in [tools] if isinstance(tools, Tool) or callable(tools) else tools:
             self.register(tool)
 
@@ -159,7 +136,7 @@ class Registry:
         tool = as_tool(tool)
         if tool.name in self._tools:
             raise InputError(f"duplicate tool: {tool.name}; remove the other one first, or rename one")
-        self._tools[tool.name] = (tool, ToolArguments(tool))
+        self._tools[tool.name] = (tool, access_of(tool), ToolArguments(tool))
         return self
 
     def remove(self, name: str) -> Self:
@@ -185,7 +162,7 @@ class Registry:
         return len(self._tools)
 
     def __iter__(self) -> Iterator[Tool]:
-        return iter([tool for tool, _ in self._tools.values()])
+        return iter([tool for tool, _, _ in self._tools.values()])
 
     def wire(self) -> list[dict[str, Any]]:
         """Return the definition of every tool, sorted by name.
@@ -210,18 +187,23 @@ class Registry:
         calls: Sequence[Call],
         view: ToolView | None = None,
         on_result: Callable[[int, Result], None] | None = None,
+        *,
+        max_wait_s: float | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> list[Result]:
         """Run the calls of one turn and return their results in order. Cancelling the dispatch cancels the handlers.
 
         With a view, only calls that it does not refuse are run. `on_result` gets each result as soon as it is
-        available, with the index of its call.
+        available, with the index of its call. A call whose turn does not come within `max_wait_s` fails without having
+        been run; its own time limit begins when it runs. `on_wait` is told every second what a call waits for, and ""
+        when it starts.
         """
-        handler = self._current_handler()
-        gate = handler.gate if handler else self._gate
+        handler, turn = self._current_handler(), object()
+        waiting = _Waiting(max_wait_s, on_wait)
         # Every call takes its ticket before the first one starts, which keeps a turn in order.
-        prepared = [self._prepare(call, gate, handler, view) for call in calls]
+        prepared = [self._prepare(call, turn, handler, view) for call in calls]
         tasks = {
-            i: asyncio.ensure_future(self._run(run, gate)) for i, run in enumerate(prepared) if isinstance(run, _Run)
+            i: asyncio.ensure_future(self._run(run, waiting)) for i, run in enumerate(prepared) if isinstance(run, _Run)
         }
         if on_result:
             _report_each(prepared, tasks, on_result)
@@ -235,36 +217,43 @@ class Registry:
         finally:
             for run in prepared:  # interrupted calls have not given their tickets back
                 if isinstance(run, _Run):
-                    gate.leave(run.ticket)
+                    run.gate.leave(run.ticket)
         return [run if isinstance(run, Result) else tasks[i].result() for i, run in enumerate(prepared)]
 
     def _current_handler(self) -> _RunningHandler | None:
         handler = _running.get()
-        while handler is not None and (handler.over or handler.registry is not self):
+        while handler is not None and (handler.over or handler.line is not self.gate):
             handler = handler.outer
         return handler
 
-    def _prepare(self, call: Call, gate: Gate, handler: _RunningHandler | None, view: ToolView | None) -> _Run | Result:
+    def _prepare(
+        self, call: Call, turn: object, handler: _RunningHandler | None, view: ToolView | None
+    ) -> _Run | Result:
         refusal = _refusal_of(view, str(call.name)) if view else None
         if refusal:
             return _failed_result(call, refusal)
         entry = self._tools.get(str(call.name))
         if entry is None:
             return _failed_result(call, self._describe_unknown(call.name))
-        tool, arguments = entry
-        if handler is not None and not handler.exclusive and not tool.read_only:
+        tool, access, arguments = entry
+        if handler is not None and handler.tool.read_only and not tool.read_only:
             return _failed_result(call, f"{tool.name} may write, and a read-only tool is calling it; call it directly")
         try:
-            return _Run(call, tool, arguments.read(call.arguments), gate.line_up(exclusive=not tool.read_only))
+            checked = arguments.read(call.arguments)
+            gate, outer = handler.place_for(access) if handler else (self.gate, None)
+            ticket = gate.line_up(access, turn, partial(_describe_call, tool, checked), outer)
+            return _Run(call, tool, access, checked, gate, ticket)
         except Exception as error:
             manual = view.manual(tool.name) if view else ""
             return _failed_result(call, _explain_error(tool, error) + f"\n{manual}" * bool(manual))
 
-    async def _run(self, run: _Run, gate: Gate) -> Result:
-        handler = _RunningHandler(self, not run.tool.read_only, Gate(self._concurrency), _running.get())
+    async def _run(self, run: _Run, waiting: _Waiting) -> Result:
+        handler = _RunningHandler(self, run, run.gate, _running.get())
         try:
-            if not run.ticket.admitted.done():
-                await asyncio.wrap_future(run.ticket.admitted)
+            if not run.ticket.is_inside and not await _wait_for_turn(run, waiting):
+                problem = f"not run: it waited {waiting.max_s:g} s for {run.gate.explain_wait(run.ticket)}"
+                run.gate.leave(run.ticket)
+                return _failed_result(run.call, f"{problem}. Do something else first, or try again later")
             _running.set(handler)  # in this task only, and in what the handler starts
             started = perf_counter()
             result = await _run_handler(run)
@@ -272,7 +261,7 @@ class Registry:
         finally:
             handler.over = True
         # Not after an interruption: the next call would start before dispatch() cancels it and gives this ticket back.
-        gate.leave(run.ticket)
+        run.gate.leave(run.ticket)
         return result._replace(duration_s=duration_s)
 
     def _describe_unknown(self, name: object) -> str:
@@ -282,6 +271,35 @@ class Registry:
             return f"unknown tool: {requested}; did you mean {' or '.join(nearest)}?"
         listed = ", ".join(sorted(self._tools)[:MAX_LISTED]) or "none"
         return f"unknown tool: {requested}; there are: {listed}{', …' if len(self) > MAX_LISTED else ''}"
+
+
+def _describe_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Return what another caller, who waits for the call, reads about it."""
+    for name in LABEL_ARGUMENTS:
+        value = arguments.get(name)
+        if isinstance(value, str) and value.strip():
+            return f"{tool.name} ({one_line(value, MAX_LABEL_CHARS)})"
+    return tool.name
+
+
+async def _wait_for_turn(run: _Run, waiting: _Waiting) -> bool:
+    """Return whether the turn of a call has come within the limit."""
+    assert run.ticket.admitted is not None
+    admitted = asyncio.wrap_future(run.ticket.admitted)
+    if waiting.max_s is None and waiting.on_wait is None:
+        await admitted
+        return True
+    end = None if waiting.max_s is None else perf_counter() + waiting.max_s
+    while True:
+        left = WAIT_REPORT_S if end is None else end - perf_counter()
+        await asyncio.wait({admitted}, timeout=min(WAIT_REPORT_S, max(left, 0)))
+        if run.ticket.is_inside or left <= 0:
+            break
+        if waiting.on_wait:
+            waiting.on_wait(run.gate.explain_wait(run.ticket))
+    if run.ticket.is_inside and waiting.on_wait:
+        waiting.on_wait("")
+    return run.ticket.is_inside
 
 
 def _report_each(

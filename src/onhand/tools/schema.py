@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from enum import Enum
 from inspect import cleandoc
@@ -541,6 +541,9 @@ class ToolOptions(TypedDict, total=False):
     aliases: Mapping[str, str | ArgumentAlias] | None
     hints: Hints
     on_error: ErrorPolicy | None
+    reads: Iterable[str] | None
+    writes: Iterable[str] | None
+    long_running: bool
 
 
 @overload
@@ -560,12 +563,17 @@ def tool(
         name: the name of the tool; by default that of the function
         description: what the model reads; by default the first paragraph of the docstring
         parameters: for each parameter, keywords to add to its schema, such as {"limit": {"maximum": 50}}
-        read_only: whether it changes nothing, so that calls may run concurrently
+        read_only: whether it changes nothing
         max_output_bytes: the maximum size of its text and of its JSON
         timeout_s: the seconds after which a call is abandoned; None for no limit
         aliases: other names of parameters that models tend to use
         hints: the possible effects of a call
         on_error: turns an OnhandError into a ToolError; by default the model reads its message on one line
+        reads: the resources that it reads, such as ["workspace"]; a call waits while another one writes them
+        writes: the resources that it writes; a call waits while another one reads or writes them. A tool that declares
+            neither uses everything, so its calls wait for every write or, unless it is read-only, for every other call
+        long_running: whether calls may take long, as commands and requests to servers do: then others may read what
+            a call writes while it runs
     """
     return _make_tool(function, **options) if function else lambda decorated: _make_tool(decorated, **options)
 

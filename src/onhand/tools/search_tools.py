@@ -119,6 +119,7 @@ def make_search_tool(search: Callable[..., Any], *, what_next: str, cost: str = 
             "limit": {"minimum": 1, "maximum": MAX_LIMIT},
         },
         read_only=True,  # it only changes which tools may be called
+        reads=[],
         max_output_bytes=MAX_OUTPUT_BYTES,
         hints=LOCAL,
     )
@@ -132,6 +133,7 @@ def make_describe_tool(describe: Callable[..., Any], *, example: str, effect: st
         description=DESCRIBE.format(example=example, effect=effect),
         parameters={"name": {"description": "The name of the tool."}},
         read_only=True,
+        reads=[],
         max_output_bytes=MAX_OUTPUT_BYTES,
         hints=LOCAL,
     )
@@ -383,6 +385,7 @@ def search_tool_bm25(session: Session | None) -> Tool:
             "limit": {"description": "The maximum number of matches to activate, at least 1."},
         },
         read_only=True,
+        reads=[],
         max_output_bytes=BM25_MAX_OUTPUT_BYTES,
         hints=LOCAL,
     )

@@ -4,7 +4,7 @@ The registry validates and runs it, so this module needs neither schemas nor eve
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
@@ -26,6 +26,8 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")  # the names that MCP allows
 MAX_DEPTH = 64  # far more than real schemas and arguments have, and well below Python's recursion limit
 MAX_VALUES = 100_000  # so that copying hostile input takes at most about 0.1 s
 _SMALL = 2**63  # numbers below it need no check
+EVERYTHING = "*"  # the name of all resources together
+WORKSPACE = "workspace"  # the name of the files of a project
 MAX_INTEGER_BITS = 14_000  # Python refuses to print integers of more than 4300 digits
 
 
@@ -78,10 +80,18 @@ class _Fields(NamedTuple):
     output_schema: dict[str, Any] | None
     hints: Hints
     function: Callable[..., Any]
+    reads: tuple[str, ...] | None
+    writes: tuple[str, ...] | None
+    long_running: bool
 
 
 class Tool(_Fields):
-    """Something that a model may call. It is immutable and has its own copy of the schema."""
+    """Something that a model may call. It is immutable and has its own copy of the schema.
+
+    `reads` and `writes` name the resources that its calls use, such as "workspace" or "notes". A call that writes one
+    does not run at the same time as another that reads or writes it. A tool that declares neither uses everything; one
+    that declares only what it reads but may write, writes everything.
+    """
 
     __slots__ = ()
 
@@ -101,9 +111,15 @@ class Tool(_Fields):
         output_schema: Mapping[str, Any] | None = None,  # if every result has structured output
         hints: Hints = ASSUMED,
         function: Callable[..., Any] | None = None,  # what `Tool.__call__` calls; by default the handler
+        reads: Iterable[str] | None = None,
+        writes: Iterable[str] | None = None,
+        long_running: bool = False,  # others may read what it writes while it runs, and it takes no place from them
     ) -> Self:
         """Check every field; raise InputError if one cannot be used."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
+        writes = _check_resources(name, "writes", writes)
+        if read_only and writes:
+            raise InputError(f"tool {name}: it is read-only and writes {', '.join(writes)}; declare only one of these")
         return super().__new__(
             cls,
             name,
@@ -118,6 +134,9 @@ class Tool(_Fields):
             None if output_schema is None else copy_json(output_schema, f"tool {name}: output_schema"),
             hints,
             function or handler,
+            _check_resources(name, "reads", reads),
+            writes,
+            long_running,
         )
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -161,6 +180,15 @@ def _check(
         raise InputError(f"tool {name}: max_output_bytes must be at least 1, not {max_output_bytes}")
     if timeout_s is not None and not timeout_s > 0:
         raise InputError(f"tool {name}: timeout_s must be more than 0 or None, not {timeout_s}")
+
+
+def _check_resources(tool: str, field: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    listed: tuple[Any, ...] = tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in listed):
+        raise InputError(f"tool {tool}: {field} must be a list of names of resources, such as ['workspace']")
+    return listed
 
 
 def copy_json(value: object, where: str, text: Callable[[str, str], str] | None = None) -> Any:

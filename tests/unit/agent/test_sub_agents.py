@@ -6,7 +6,7 @@ from typing import Any
 
 from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule
 from onhand.agent.events import Answered, Ended, Event, Limits, Nested, PromptPart, Stream
-from onhand.agent.loop import Agent, make_delegate_tool
+from onhand.agent.loop import MAX_SUB_AGENTS, Agent, make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Tool
@@ -105,6 +105,29 @@ def test_sub_agents_that_only_read_run_in_parallel(look: Tool) -> None:
     agent = Agent(Model(), toolbox, listeners=[events.append])
     toolbox.add(make_delegate_tool(agent, toolbox))
     assert asyncio.run(agent.run("go")).text == "Both."
+
+
+@requirement("agent.sub-agents")
+def test_no_more_sub_agents_than_the_limit_work_at_once_and_the_model_learns_why(look: Tool) -> None:
+    all_began = asyncio.Barrier(MAX_SUB_AGENTS)
+
+    class Model:
+        name = "one too many"
+
+        async def stream(self, messages: Sequence[Message], tools: Sequence[Any]) -> Stream:
+            if messages[-1].role == "tool":
+                yield Answered(Message("assistant", messages[-1].results[-1].text))
+            elif messages[-1].text == "go":
+                yield Answered(calls(*["delegate"] * (MAX_SUB_AGENTS + 1), name="n", task="Look."), "calls")
+            else:
+                await all_began.wait()
+                yield Answered(Message("assistant", "Seen."))
+
+    toolbox = Toolbox([look])
+    agent = Agent(Model(), toolbox)
+    toolbox.add(make_delegate_tool(agent, toolbox))
+    told = asyncio.run(agent.run("go")).text
+    assert told == f"not run: {MAX_SUB_AGENTS} helpers are already working; call it again when one has answered"
 
 
 @requirement("agent.sub-agents")

@@ -1,5 +1,6 @@
 """A toolbox runs loaded tools, finds others, and shows nested rules."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,32 @@ def test_odd_or_outside_paths_bring_no_rules_and_do_not_fail(tmp_path: Path, loo
                                  {"paths": [3, None]}, {"path": "x" * 5000}]  # fmt: skip
     assert [nested(Call("look", arguments)) for arguments in odd] == [""] * len(odd)
     assert "Wear a vest." in nested(Call("look", '{"paths": ["sea/a", "sea/b"]}'))
+
+
+@requirement("tools.sub-agents-share-resources")
+def test_a_write_of_a_sub_agent_waits_for_one_of_its_parent() -> None:
+    order: list[str] = []
+
+    async def main() -> None:
+        started, release = asyncio.Event(), asyncio.Event()
+
+        async def write(arguments: dict[str, Any]) -> str:
+            order.append(f"{arguments['who']} begins")
+            started.set()
+            await release.wait()
+            order.append(f"{arguments['who']} ends")
+            return "written"
+
+        schema = {"type": "object", "properties": {"who": {"type": "string"}}}
+        parent = Toolbox([Tool("write", "Write a file.", schema, write, writes=["workspace"])])
+        child = parent.child()
+        first = asyncio.ensure_future(parent.run([Call("write", {"who": "parent"})], lambda place, result: None))
+        await started.wait()
+        second = asyncio.ensure_future(child.run([Call("write", {"who": "child"})], lambda place, result: None))
+        for _ in range(10):  # turns of the loop, in which a call that does not wait would begin
+            await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(main())
+    assert order == ["parent begins", "parent ends", "child begins", "child ends"]

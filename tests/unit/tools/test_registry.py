@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -371,7 +372,7 @@ def test_a_handler_that_is_cancelled_from_within_cancels_the_rest() -> None:
     assert ran == []
 
 
-@requirement("tools.reads-share-writes-are-alone")
+@requirement("tools.turns-stay-in-order")
 def test_a_read_after_a_write_in_the_same_turn_sees_what_it_wrote() -> None:
     state = ["old"]
 
@@ -385,7 +386,7 @@ def test_a_read_after_a_write_in_the_same_turn_sees_what_it_wrote() -> None:
     assert [each.text for each in results] == ["old", "(no output)", "new"]
 
 
-@requirement("tools.reads-share-writes-are-alone")
+@requirement("tools.writes-exclude-per-resource")
 def test_reads_meet_and_writes_never_do_also_from_several_threads_and_loops() -> None:
     meeting = threading.Barrier(2, timeout=60)
     inside: list[int] = []
@@ -516,3 +517,126 @@ def test_other_names_of_arguments_are_understood_and_not_shown() -> None:
     assert "file" not in str(registry.wire())
     assert "unknown argument 'file'" in registry.call("t", {"path": "a", "file": "b"}).text
     assert "unknown argument 'name'" in registry.call("t", {"file": "a", "name": "b"}).text
+
+
+class Held:
+    """A tool whose calls run until they are released."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.started, self.release = asyncio.Event(), asyncio.Event()
+        self.tool = tool(name, self._run, timeout_s=None, **options)
+
+    async def _run(self, arguments: dict[str, Any]) -> str:
+        self.started.set()
+        await self.release.wait()
+        return "done"
+
+
+@requirement("tools.waiting-is-explained")
+def test_a_call_that_waits_too_long_is_not_run_and_says_for_what_it_waited() -> None:
+    async def main() -> None:
+        ran: list[str] = []
+        command = Held("run_command", writes=["files"], long_running=True)
+        write = tool("write", lambda arguments: ran.append("write"), writes=["files"])
+        registry = Registry([command.tool, write])
+        first = asyncio.ensure_future(registry.dispatch([Call("run_command", {"command": "make\x1b[2J test"})]))
+        await command.started.wait()
+        (given_up,) = await registry.dispatch([Call("write")], max_wait_s=0.01)
+        assert not given_up.ok
+        assert re.fullmatch(
+            r"not run: it waited 0\.01 s for run_command \(make \[2J test\), which has been running for \d+ s\. "
+            "Do something else first, or try again later",
+            given_up.text,
+        )
+        heard: list[str] = []
+
+        def hear(text: str) -> None:
+            heard.append(text)
+            command.release.set()
+
+        (written,) = await registry.dispatch([Call("write")], max_wait_s=60, on_wait=hear)
+        assert written.ok
+        assert [text.partition(",")[0] for text in heard] == ["run_command (make [2J test)", ""]
+        assert (ran, [each.text for each in await first]) == (["write"], ["done"])
+
+    asyncio.run(main())
+
+
+@requirement("tools.waiting-is-explained", "tools.a-slow-call-times-out")
+def test_the_time_limit_of_a_call_does_not_count_what_it_waits() -> None:
+    async def main() -> None:
+        first, waited = Held("first"), asyncio.Event()
+
+        async def second(arguments: dict[str, Any]) -> str:
+            return "fine"
+
+        registry = Registry([first.tool, tool("second", second, timeout_s=0.5)])
+        turn = registry.dispatch([Call("first"), Call("second")], on_wait=lambda _: waited.set())
+        calls = asyncio.ensure_future(turn)
+        await waited.wait()  # which comes after a second, longer than the limit
+        first.release.set()
+        assert [each.text for each in await calls] == ["done", "fine"]
+
+    asyncio.run(main())
+
+
+@requirement("tools.cancelling-cancels-handlers")
+def test_who_is_cancelled_while_waiting_holds_up_nobody() -> None:
+    async def main() -> None:
+        first, late = Held("first", reads=["files"], read_only=True), Held("late", reads=["files"], read_only=True)
+        registry = Registry([first.tool, late.tool, tool("write", str, writes=["files"])])
+        calls = [asyncio.ensure_future(registry.dispatch([Call(name)])) for name in ("first", "write", "late")]
+        await first.started.wait()
+        calls[1].cancel()
+        await late.started.wait()  # while the first still runs
+        first.release.set()
+        late.release.set()
+        assert [each.text for one in (calls[0], calls[2]) for each in await one] == ["done", "done"]
+
+    asyncio.run(main())
+
+
+@requirement("tools.tools-may-call-tools", "tools.sub-agents-share-resources")
+def test_a_tool_may_call_what_it_declares_and_no_more() -> None:
+    registry = Registry(concurrency=1)
+    registry.register(tool("note", lambda arguments: "noted", writes=["notes"]))
+    registry.register(tool("read", lambda arguments: "read", reads=["files"], read_only=True))
+    outer: dict[str, dict[str, Any]] = {
+        "covers": {"writes": ["notes"], "reads": ["files"]},
+        "everything": {},
+        "notes only": {"writes": ["notes"]},
+        "nothing": {"writes": []},
+        "long": {"writes": [], "long_running": True},
+    }
+
+    def both(arguments: dict[str, Any]) -> str:
+        return "; ".join(registry.call(name).text for name in ("note", "read"))
+
+    for name, options in outer.items():
+        registry.register(tool(name.replace(" ", "_"), both, timeout_s=None, **options))
+    texts = {name: registry.call(name.replace(" ", "_")).text for name in outer}
+    refused = "{} does not declare that it {}; declare it, or call the tool directly"
+    assert texts == {
+        "covers": "noted; read",
+        "everything": "noted; read",
+        "notes only": "noted; " + refused.format("notes_only", "reads files"),
+        "nothing": refused.format("nothing", "writes notes") + "; " + refused.format("nothing", "reads files"),
+        "long": "noted; read",
+    }
+
+
+@requirement("tools.sub-agents-share-resources")
+def test_registries_with_the_same_gate_wait_for_each_other() -> None:
+    async def main() -> None:
+        first, second = Held("first", writes=["files"]), Held("second", writes=["files"])
+        one = Registry([first.tool])
+        other = Registry([second.tool], gate=one.gate)
+        turns = one.dispatch([Call("first")]), other.dispatch([Call("second")])
+        calls = [asyncio.ensure_future(turn) for turn in turns]
+        await first.started.wait()
+        assert not second.started.is_set()
+        second.release.set()
+        first.release.set()
+        await asyncio.gather(*calls)
+
+    asyncio.run(main())
