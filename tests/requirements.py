@@ -346,6 +346,7 @@ cache.persistence 003 on_persist, initial entries and automatic persistence deco
 cache.operations 003 lookup, store, stats, clear, clear_expired, persist and close.
 cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
 cache.guards own Numbers, negations, names and quotations must agree.
+cache.details own Questions whose paths, addresses, code, versions, units, dates or comparisons differ never share an answer, however similar their vectors are.
 cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
 cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
 cache.invalidation own An answer that cites a changed document is not served.

@@ -449,9 +449,7 @@ def _copy_response(value: Any) -> Any:
 
 
 def _check_settings(criteria: Criteria, max_entries: Any, ttl_s: Any) -> None:
-    for name, value in criteria._asdict().items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # also rejects NaN
-            raise InputError(f"the {name} must be from 0 to 1, not {value!r:.60}")
+    criteria.validate()
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:
         raise InputError(f"max_entries must be a whole number of at least 0, not {max_entries!r:.60}")
     if not isinstance(ttl_s, int | float) or not ttl_s > 0:

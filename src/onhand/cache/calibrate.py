@@ -11,7 +11,7 @@ from math import ceil, sqrt
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from onhand.cache.guards import BY_MEANING, BY_WORDS, contradict, disagreement
+from onhand.cache.guards import BY_MEANING, BY_WORDS, MIN_THRESHOLD, contradict, disagreement
 from onhand.cache.similarity import MAX_COMPARED_CHARS, SimilarityIndex, VectorIndex, WordIndex
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError
@@ -21,7 +21,7 @@ MAX_PAIRS = 1_000_000
 BATCH = 64  # questions that are embedded together
 FLOOR = 0.4  # similarities below it are not considered
 RIVALS = 20  # neighbours among which the runner-up is searched for
-THRESHOLDS = tuple(round(0.5 + step / 100, 2) for step in range(50))
+THRESHOLDS = tuple(round(MIN_THRESHOLD + step / 100, 2) for step in range(50))
 MARGINS = tuple(step / 100 for step in range(31))
 
 

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
+from onhand.cache.details import normalize_white_space
 from onhand.embed.embedder import unit_vector
 from onhand.errors import InputError, OnhandError, StoreError
 from onhand.fsio import make_directories, open_regular, write_atomic
@@ -86,7 +87,7 @@ class Computed(NamedTuple):
 
 def normalize_query(query: str) -> str:
     """Return the question with normalized white space and accents, by which equal questions are recognized."""
-    return " ".join((query if query.isascii() else normalize("NFC", query)).split())
+    return normalize_white_space(query if query.isascii() else normalize("NFC", query))
 
 
 def validate_query(query: object) -> str:

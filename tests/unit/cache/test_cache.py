@@ -145,11 +145,11 @@ def test_a_miss_reports_the_best_similarity() -> None:
         ("report for 2025", "report for 2026", "different numbers"),
         ("may I eat it", "may I not eat it", "one is negated"),
         ("the mayor of Paris", "the mayor of Rome", "different names"),
-        ('who said "yes"', 'who said "maybe"', "different quotations"),
+        ('who said "yes we can"', 'who said "maybe we can"', "different quotations"),
     ],
 )
 def test_questions_with_different_particulars_never_hit(cached: str, asked: str, reason: str) -> None:
-    for cache in (SemanticCache(Told({cached: 0, asked: 0})), SemanticCache(threshold=0.1)):
+    for cache in (SemanticCache(Told({cached: 0, asked: 0})), SemanticCache(threshold=0.5)):
         cache.store(cached, "wrong")
         miss = cache.lookup(asked)
         assert (miss.hit, miss.reason) == (False, f"the most similar question differs: {reason}")
@@ -702,10 +702,13 @@ def test_empty_unfinished_or_non_json_answers_are_returned_and_not_stored(value:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"threshold": float("nan")}, "the threshold must be from 0 to 1, not nan"),
-        ({"threshold": 1.1}, "the threshold must be from 0 to 1"),
-        ({"threshold": "0.8"}, "the threshold must be from 0 to 1"),
-        ({"threshold": True}, "the threshold must be from 0 to 1"),
+        ({"threshold": float("nan")}, "the threshold must be from 0.5 to 1, not nan"),
+        ({"threshold": 0}, "the threshold must be from 0.5 to 1, not 0: questions that are less similar are different"),
+        ({"threshold": 0.49}, "the threshold must be from 0.5 to 1"),
+        ({"threshold": -1.0}, "the threshold must be from 0.5 to 1"),
+        ({"threshold": 1.1}, "the threshold must be from 0.5 to 1"),
+        ({"threshold": "0.8"}, "the threshold must be from 0.5 to 1"),
+        ({"threshold": True}, "the threshold must be from 0.5 to 1"),
         ({"on_persist": 5}, "on_persist must be a function"),
         ({"initial_entries": 5}, "initial_entries must be a list of items that on_persist received"),
         ({"initial_entries": {}}, "initial_entries must be a list"),
