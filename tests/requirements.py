@@ -488,6 +488,7 @@ actions.http-no-private-network own Private, loopback, link-local and metadata a
 
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
 sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
+sandbox.root own In a project of root, commands can work, without capabilities or rights to anything else of root.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
 sandbox.sums own Memory and processor time are limited for all processes of a command together.
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.

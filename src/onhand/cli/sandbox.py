@@ -153,8 +153,12 @@ def _collect_notes(policy: Policy) -> list[str]:
         notes.append("with landlock, no file can be created next to a protected name; in sub-directories it can")
     if os.geteuid() == 0:
         root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
-        notes.append("root drops its privileges for commands: they run as the owner of the project, or as nobody")
-        notes += [f"{path} belongs to root, so commands can read but not change it" for path in root_owned]
+        notes.append(
+            "root drops its privileges for commands: they run as the owner of the project, without capabilities"
+        )
+        notes += [
+            f"with landlock, commands can read but not change {path}, because root owns it" for path in root_owned
+        ]
     return notes
 
 

@@ -38,11 +38,12 @@ class BubblewrapSandbox:
             raise SandboxError(f"nothing was started: {reason}")
         watch = Watch(policy)
         try:
-            user = launcher.unprivileged_user(watch.layout)
+            user = launcher.unprivileged_user(watch.layout, may_own_files_of_root=True)
             layout = launcher.reachable_layout(watch.layout, user)
             environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
             temporary = (*TEMPORARY_DIRECTORIES, *_own_home(environment["HOME"], layout))
-            mounts = list(_mounts(layout, policy.memory_bytes, temporary))
+            is_root = user is not None and user[0] == 0
+            mounts = list(_mounts(layout, policy.memory_bytes, temporary, is_root))
             if len(mounts) > MAX_ARGUMENTS:
                 arguments = f"{len(mounts)} arguments, more than {MAX_ARGUMENTS}"
                 raise layout.limit_error(f"bubblewrap would need {arguments} (the landlock backend has room for more)")
@@ -64,7 +65,7 @@ class BubblewrapSandbox:
             "landlock": None,
             "bubblewrap": {
                 "options": b"".join(os.fsencode(option) + b"\0" for option in options),
-                "filter": seccomp.program(inet=bool(policy.domains), alone=True),
+                "filter": seccomp.program(inet=bool(policy.domains), alone=True, setuid=not is_root),
                 **_plan(mounts, layout),
             },
         }
@@ -87,12 +88,13 @@ def _own_home(home: str, layout: Layout) -> list[str]:
     return [home] if os.path.isabs(home) and home == os.path.realpath(home) and is_hidden and home != "/" else []
 
 
-def _mounts(layout: Layout, memory_bytes: int, temporary: Sequence[str]) -> Iterator[str]:
+def _mounts(layout: Layout, memory_bytes: int, temporary: Sequence[str], is_root: bool = False) -> Iterator[str]:
     """Yield the options that mount what may be seen, outer paths first, and then cover what may not."""
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     size = ("--size", str(min(TEMPORARY_BYTES, memory_bytes // 2)))
     yield from (kinds.pop("/"), "/", "/") if "/" in kinds else ()
     yield from ("--proc", "/proc", "--dev", "/dev")
+    yield from ("--remount-ro", "/proc") if is_root else ()  # the settings of the kernel are files of root
     for path in temporary:
         yield from ("--perms", "1777" if path in TEMPORARY_DIRECTORIES else "0700", *size, "--tmpfs", path)
     yield from ("--remount-ro", "/dev")  # it is in memory too; mounts inside it stay as they are

@@ -33,6 +33,7 @@ else:
 
 TIMEOUT_CODE = 124  # as in timeout(1)
 START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
+SHOWN_ID = 1000  # of root: as 0, programs would try what only root can do, such as tar to change owners
 OOM_SCORE = 500  # of 1000, which would be at once: when memory is short, a command goes before its launcher
 CHECK_INTERVAL_S = 0.2  # how often the use of all processes is added up, which takes a millisecond
 BUBBLEWRAP_FAILED = "bubblewrap could not set up the sandbox"  # its error output says why
@@ -67,18 +68,19 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int, lock_fd:
         os._exit(126)
     if child == 0:
         _run_as_child(order, report_fd, supervisor)
+    first: list[int] = []
     try:
-        problem = _release_if_mounted(order["bubblewrap"], report_fd, wakeup, *pipes) if pipes else ""
+        problem = _release_if_mounted(order["bubblewrap"], report_fd, wakeup, first, *pipes) if pipes else ""
     except Exception as error:
         problem = f"{error} while checking its mounts"
     if problem:
-        _kill_everything()  # before its pipes are closed, which would release it
+        _kill_everything(first)  # before its pipes are closed, which would release it
         _report(report_fd, problem)
         os._exit(126)
     _report(report_fd, STARTED)
     os.close(report_fd)
     code, reason = _supervise(child, wakeup, lifeline_fd, order)
-    _kill_everything()
+    _kill_everything(first)
     _complain(reason or _kernel_limit_message(code, *order["together"]))
     os._exit(code)
 
@@ -90,7 +92,10 @@ def _drop_privileges(user: list[int] | None) -> None:
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
-        os.setresuid(user[0], user[0], user[0])
+        if user[0] == 0:
+            _enter_user_namespace(SHOWN_ID)
+        else:
+            os.setresuid(user[0], user[0], user[0])
     if kernel.capabilities():
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
@@ -116,16 +121,22 @@ def _hand_over_pipes(user: list[int]) -> None:
             continue
 
 
+def _enter_user_namespace(shown: int, also: int = 0) -> None:
+    """Enter a user namespace in which our user and group have one number and no others exist."""
+    uid, gid = os.geteuid(), os.getegid()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _run_as_child
+    kernel.unshare(kernel.CLONE_NEWUSER | also)
+    maps = ("setgroups", "deny"), ("uid_map", f"{shown} {uid} 1"), ("gid_map", f"{shown} {gid} 1")
+    for name, text in maps:
+        with open(f"/proc/self/{name}", "wb", buffering=0) as file:
+            file.write(text.encode())
+
+
 def _create_network(door_fd: int) -> None:
     """Enter a network without a way out, and send the launcher a listening socket in it, which is the only door."""
     import socket
 
-    uid, gid = os.geteuid(), os.getegid()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _run_as_child
-    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with open(f"/proc/self/{name}", "wb", buffering=0) as file:
-            file.write(text.encode())
+    _enter_user_namespace(os.geteuid(), kernel.CLONE_NEWNET)
     _enable_loopback()
     with socket.create_server(("127.0.0.1", PROXY_PORT)) as door, socket.socket(fileno=door_fd) as channel:
         socket.send_fds(channel, [b"d"], [door.fileno()])
@@ -195,15 +206,19 @@ def anonymous_file(content: bytes) -> int:
 
 
 def _release_if_mounted(
-    plan: "dict[str, Any]", report_fd: int, wakeup: int, info_fd: int, release_fd: int, *passed: int
+    plan: "dict[str, Any]", report_fd: int, wakeup: int, first: list[int], info_fd: int, release_fd: int, *passed: int
 ) -> str:
-    """Check bubblewrap's mounts and release the waiting command; return what is wrong instead, or nothing."""
+    """Check bubblewrap's mounts and release the waiting command; return what is wrong instead, or nothing.
+
+    A descriptor of the first process of its namespace is added to `first`.
+    """
     for descriptor in passed:
         os.close(descriptor)
     end = monotonic() + START_S
     process = _first_process(info_fd, end)
     if not process:
         return "bubblewrap did not begin in time" if process is None else BUBBLEWRAP_FAILED
+    first += _open_process(process)
     _report(report_fd, f"{FIRST_PROCESS} {process} {start_time(process)}")
     host = parse_mountinfo(_read_mountinfo("self"))
     began = process_time()
@@ -223,6 +238,13 @@ def _release_if_mounted(
     os.write(release_fd, b"g")
     os.close(release_fd)
     return ""
+
+
+def _open_process(process: int) -> list[int]:
+    try:
+        return [kernel.open_process(process)]
+    except OSError:  # it has just ended
+        return []
 
 
 def _first_process(info_fd: int, end: float) -> int | None:
@@ -325,6 +347,8 @@ def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]
     poller = select.poll()
     poller.register(wakeup, select.POLLIN)
     poller.register(lifeline_fd, select.POLLIN)
+    # The kernel limits everybody's processes but root's; two are bubblewrap's own.
+    most = order["processes"] + 2 if order["user"] and order["user"][0] == 0 else None
     check_at = monotonic() + CHECK_INTERVAL_S
     while True:
         has_ended, status = _reap(child)
@@ -335,9 +359,9 @@ def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]
         if deadline is not None and now >= deadline:
             return TIMEOUT_CODE, f"it exceeded its time limit of {order['wall_s']:g} s"
         if now >= check_at:
-            limit = exceeded_limit(os.getpid(), *order["together"], temporary=order["temporary"])
+            limit = exceeded_limit(os.getpid(), *order["together"], tasks=most, temporary=order["temporary"])
             if limit:
-                return _limit_outcome(limit, *order["together"])
+                return _limit_outcome(limit, *order["together"], processes=order["processes"])
             check_at = monotonic() + CHECK_INTERVAL_S
         next_at = check_at if deadline is None else min(check_at, deadline)
         for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
@@ -362,10 +386,13 @@ def _kernel_limit_message(code: int, memory_bytes: int, cpu_s: int) -> str:
     return _limit_outcome("cpu", memory_bytes, cpu_s)[1]
 
 
-def _limit_outcome(limit: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
+def _limit_outcome(limit: str, memory_bytes: int, cpu_s: int, *, processes: int = 0) -> tuple[int, str]:
     """Return the exit code that the kernel uses when one process exceeds the same limit, and a message."""
     if limit == "open":
         return 128 + signal.SIGKILL, f"its processes together had more than {MAX_DESCRIPTORS} files open"
+    if limit == "processes":
+        had = f"had more than {processes} processes and threads, the limit set by sandbox.processes or --processes"
+        return 128 + signal.SIGKILL, f"it {had}"
     if limit == "memory":
         used = f"used more than {memory_bytes >> 20} MiB of memory, the limit set by sandbox.memory_mb or --memory"
         return 128 + signal.SIGKILL, f"its processes together {used}"
@@ -393,8 +420,17 @@ def _reap(child: int) -> tuple[bool, int]:
             return process == child, status
 
 
-def _kill_everything() -> None:
-    """Kill all descendants until none is left: the children of every parent that dies become ours."""
+def _kill_everything(first: list[int]) -> None:
+    """Kill all descendants until none is left: the children of every parent that dies become ours.
+
+    When the first process of a namespace dies, nothing in it can fork any more, which matters where nothing else limits
+    the number of processes.
+    """
+    for process in first:
+        try:
+            kernel.signal_process(process, signal.SIGKILL)
+        except OSError:  # it has ended
+            continue
     while True:
         kill_descendants(os.getpid())
         try:

@@ -5,9 +5,10 @@ import os
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from errno import ESRCH
 from time import monotonic
@@ -17,13 +18,14 @@ from onhand import cancellation
 from onhand.errors import SandboxError
 from onhand.processes import COMMAND_MARK, kill_descendants, kill_session, start_time
 from onhand.sandbox import kernel, launch
-from onhand.sandbox.layout import Layout
+from onhand.sandbox.layout import Layout, outermost_paths
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
 from onhand.sandbox.quarantine import Watch
 from onhand.sandbox.sandbox import Command
 
 NOBODY = 65534
+SYSTEM_SETTINGS = ("/etc", "/opt")  # what else commands can read of the system are packages, which anybody can have
 START_S = 30.0  # more than any loaded machine needs to start Python
 BEGIN_S = START_S + launch.START_S  # including the mounts
 CHECK_INTERVAL_MS = 100  # how often to check for cancellation while the supervisor reports nothing
@@ -137,10 +139,15 @@ class SandboxedProcess:
         return [] if self._is_killed else [note]
 
 
-def unprivileged_user(layout: Layout) -> tuple[int, int] | None:
-    """Return the user and group that root becomes: the owner of a writable directory, or nobody; None without root."""
+def unprivileged_user(layout: Layout, *, may_own_files_of_root: bool = False) -> tuple[int, int] | None:
+    """Return the user and group that root becomes: the owner of a writable directory, or nobody; None without root.
+
+    In a workspace of root it can stay root without capabilities, if the backend keeps it from root's other files.
+    """
     if os.geteuid() != 0:
         return None
+    if may_own_files_of_root and layout.writable and os.stat(layout.writable[0]).st_uid == 0:
+        return 0, os.stat(layout.writable[0]).st_gid
     for path in layout.writable:
         owner = os.stat(path)
         if owner.st_uid != 0:
@@ -149,18 +156,37 @@ def unprivileged_user(layout: Layout) -> tuple[int, int] | None:
 
 
 def reachable_layout(layout: Layout, user: tuple[int, int] | None) -> Layout:
-    """Return the layout without the paths that this user could not reach anyway."""
+    """Return the layout without the paths that this user could not reach anyway.
+
+    For root without capabilities, also hide what other users could not read in the system.
+    """
     if user is None:
         return layout
+    if user[0] == 0:
+        own = (path for place in SYSTEM_SETTINGS if place in layout.readable for path in _files_of_root(place))
+        layout = layout._replace(hidden=outermost_paths([*layout.hidden, *own, *_files_of_root("/proc", deep=False)]))
     for path in layout.writable:
         if not _can_reach(user, path):
             raise SandboxError(
                 f"in a sandbox root becomes user {user[0]}, who cannot reach {path}: make its directories accessible"
             )
     readable = tuple(path for path in layout.readable if _can_reach(user, path))
-    within = (*readable, *layout.writable)
+    within = (*readable, *layout.writable, "/proc")
     hidden = [path for path in layout.hidden if any(is_below(path, root) for root in within)]
     return layout._replace(readable=readable, hidden=tuple(path for path in hidden if _can_reach(user, path)))
+
+
+def _files_of_root(directory: str, *, deep: bool = True) -> Iterator[str]:
+    """Yield the files and directories that only their owner or a group can read."""
+    for entry in os.scandir(directory):
+        with suppress(OSError):  # it has just been removed
+            mode = entry.stat(follow_symlinks=False).st_mode
+            needed = 0o5 if stat.S_ISDIR(mode) else 0o4
+            if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and deep):
+                if mode & needed != needed:
+                    yield entry.path
+                elif stat.S_ISDIR(mode):
+                    yield from _files_of_root(entry.path)
 
 
 def _can_reach(user: tuple[int, int], path: str) -> bool:
@@ -188,7 +214,12 @@ def _limits(policy: Policy) -> dict[str, Any]:
         "RLIMIT_FSIZE": policy.file_bytes,
         "RLIMIT_NPROC": policy.processes,
     }
-    return {"limits": each, "together": (policy.memory_bytes, policy.cpu_s), "wall_s": policy.wall_s}
+    return {
+        "limits": each,
+        "together": (policy.memory_bytes, policy.cpu_s),
+        "processes": policy.processes,
+        "wall_s": policy.wall_s,
+    }
 
 
 def proxy_environment(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, str]:

@@ -105,18 +105,24 @@ def _unescape(text: bytes) -> bytes:
 
 TEMPORARY_DIRECTORIES = ("/tmp", "/dev/shm")  # noqa: S108  # where bubblewrap always mounts a file system in memory
 MAX_DESCRIPTORS = 65_536  # of all processes together: each is examined, and more would delay all other checks
-# Positions in the fields of a ProcessTable: the first and the last of four times, and the resident pages.
-_UTIME, _CSTIME, _RSS = 11, 14, 21
+# Positions in the fields of a ProcessTable: the first and the last of four times, threads, and resident pages.
+_UTIME, _CSTIME, _THREADS, _RSS = 11, 14, 17, 21
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
-def exceeded_limit(ancestor: int, memory_bytes: int, cpu_s: float, *, temporary: "Sequence[str]" = ()) -> str:
-    """Return the limit that all descendants together exceed (`memory`, `cpu` or `open`), or an empty string.
+def exceeded_limit(
+    ancestor: int, memory_bytes: int, cpu_s: float, *, tasks: int | None = None, temporary: "Sequence[str]" = ()
+) -> str:
+    """Return the limit that all descendants together exceed, or an empty string.
+
+    The limits are `memory`, `cpu`, `open` (descriptors) and, unless `tasks` is None, `processes` (with threads).
 
     Call this in the ancestor itself, which alone knows what its reaped children used. Files in the `temporary`
     directories count as memory.
     """
     table = descendants(ancestor)
+    if tasks is not None and sum(int(fields[_THREADS]) for fields in table.values()) > tasks:
+        return "processes"
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
     ticks = sum(int(ticks) for fields in table.values() for ticks in fields[_UTIME : _CSTIME + 1])
     if ticks / _TICKS + reaped.ru_utime + reaped.ru_stime > cpu_s:

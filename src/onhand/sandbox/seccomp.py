@@ -108,6 +108,16 @@ _PRIORITIES: dict[str, tuple[int, int]] = {
 _SETPRIORITY, _IOPRIO_SET = (141, 140), (251, 30)
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
+# The calls that set the mode of a file, and which argument is the mode; of the last two, after the flags.
+_MODES: dict[tuple[int | None, int | None], int] = {
+    (90, None): 1,  # chmod
+    (91, 52): 1,  # fchmod
+    (268, 53): 2,  # fchmodat
+    (452, 452): 2,  # fchmodat2
+    (85, None): 1,  # creat
+}
+_OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), (437, 437)
+_SET_ID, _CREATES = 0o6000, 0o20000100  # O_CREAT, and what O_TMPFILE adds to O_DIRECTORY
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _PRLIMIT64 = (302, 261)
 
@@ -128,8 +138,10 @@ def missing_requirement() -> str | None:
     return None if machine in _MACHINES else f"its system call filter does not support {machine}"
 
 
-def program(inet: bool = False, alone: bool = False) -> bytes:
+def program(inet: bool = False, alone: bool = False, setuid: bool = True) -> bytes:
     """Return the filter as an array of struct sock_filter; with `inet`, TCP sockets may be created.
+
+    Without `setuid`, no file may be marked setuid or setgid: it would belong to root.
 
     `alone` means that the process has namespaces of its own, without processes or shared memory of others.
 
@@ -164,7 +176,17 @@ def program(inet: bool = False, alone: bool = False) -> bytes:
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
     for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
-        rows += _when(numbers[column], _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT))
+        checks = [] if setuid else _refuse_bits(mode, _SET_ID)
+        checks += _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT)
+        rows += _when(numbers[column], checks)
+    if not setuid:
+        for numbers, mode in _MODES.items():
+            rows += _when(numbers[column], [*_refuse_bits(mode, _SET_ID), _allow()])
+        for numbers, flags in ((_OPEN, 1), (_OPENAT, 2)):
+            checks = _refuse_bits(flags + 1, _SET_ID)
+            skip = (_ANY_BIT, 0, len(checks), _CREATES)
+            rows += _when(numbers[column], [_argument(flags), skip, *checks, _allow()])
+        rows += _when(_OPENAT2[column], [_refuse(ENOSYS)])  # its mode is in memory, like the flags of clone3
     # Only its own limits: others' could end processes that a signal cannot reach.
     rows += _when(_PRLIMIT64[column], _allow_only({0: 0}))
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
@@ -175,6 +197,11 @@ def program(inet: bool = False, alone: bool = False) -> bytes:
 def _when(number: int | None, then: list[Instruction]) -> list[Instruction]:
     """Return `then`, which must end in a return, for one system call; the call's number has to be loaded."""
     return [] if number is None else [(_EQUAL, 0, len(then), number), *then]
+
+
+def _refuse_bits(argument: int, bits: int) -> list[Instruction]:
+    """Refuse an argument with any of these bits; go on otherwise."""
+    return [_argument(argument), (_ANY_BIT, 0, 1, bits), _refuse()]
 
 
 def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFFF) -> list[Instruction]:
