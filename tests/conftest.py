@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from onhand.serving import STOP_SIGNALS
 
-OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
+OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_FUZZ", "ONHAND_GOLDEN", "ONHAND_HOSTILE", "ONHAND_PEERS")
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
 
 for name in [name for name in os.environ if name.startswith(SETTINGS) and name not in OF_THE_TESTS]:
@@ -23,8 +23,9 @@ for name in ("SIGHUP", "SIGQUIT"):  # so is whom nohup starts
     if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
 # How long an example takes says more of the machine, and of what else it does, than of us.
-settings.register_profile("onhand", deadline=None)
-settings.load_profile("onhand")
+settings.register_profile("onhand", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, print_blob=True)  # other examples each time
+settings.load_profile("fuzz" if os.environ.get("ONHAND_FUZZ") else "onhand")
 
 
 @pytest.fixture(autouse=True)

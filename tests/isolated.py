@@ -1,9 +1,11 @@
 """How does a test talk to public addresses without a network? In one of its own, where they are this machine's.
 
 Run as a program it enters such a network and serves every page of `PAGES` at PUBLIC; then it fetches what it is asked
-to, and prints what came of it as JSON. Nothing can leave: the network has no way out.
+to, and prints what came of it as JSON. Nothing can leave: the network has no way out. A request may bring a page of its
+own along (`page` in base64, and whether it `goes_on`), and the addresses of its host (`addresses`).
 """
 
+import base64
 import fcntl
 import gzip
 import json
@@ -232,6 +234,19 @@ def fetched(url: str, ask_system: bool = False, **options: Any) -> dict[str, Any
         return {"error": str(error), "seconds": time.monotonic() - began}
 
 
+GOES_ON = {"slowly": dripping, "endlessly": endless}
+
+
+def prepare(asked: dict[str, Any]) -> None:
+    """Serve the page that a request brings along."""
+    host, _, path = asked["url"].split("://")[1].partition("/")
+    if "addresses" in asked:
+        NAMES[host.partition(":")[0]] = asked["addresses"]
+    if "page" in asked:
+        raw, goes_on = base64.b64decode(asked["page"]), GOES_ON.get(asked.get("goes_on", ""))
+        PAGES[f"/{path}"] = (lambda: goes_on(raw)) if goes_on else raw
+
+
 def main(certificate: str) -> None:
     enter()
     deaf = be_deaf(8080)
@@ -243,6 +258,7 @@ def main(certificate: str) -> None:
         serve(PUBLIC, 8443, context)
     results = {}
     for asked in json.load(sys.stdin):
+        prepare(asked)
         options = {"allow_http": True, "timeout_s": 3.0, **asked.get("options", {})}
         if certificate:
             options["context"] = ssl.create_default_context(cafile=certificate)

@@ -243,6 +243,7 @@ store.acknowledged-is-kept own A kill at any moment loses no acknowledged write.
 store.many-processes own Many readers and queued writers work at once and none fails.
 store.migrations own An older database is migrated; one from a newer version is refused and left untouched.
 store.integrity-check own check finds any disagreement of rows, text index and vectors; rebuild repairs it.
+disk.power-loss own When the power fails, no acknowledged write to any of our files is lost and none is damaged, whatever was not synced.
 store.bad-disk own A corrupt, read-only or full disk gives a typed error, and nothing that was kept is lost.
 
 search.keyword-layer 001 Keyword search finds literal words, identifiers and proper names, ranked by BM25.

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from door import DOORS, Door, Rejected, python_door
+from hostile.cases import Case, each
 from mail import Concepts, mails
 from onhand import Document
 from onhand.embed import choose
 from onhand.project import open_index
-from public_cases import cases, needs_cases
 from requirements import requirement
 
 QUERIES = ["dock sensors", "Q3 forecast", "money back", "DOCK-1007", "who's on call?", "nothing like it", "+ - *"]
@@ -168,18 +168,8 @@ def test_every_door_reports_an_unknown_document(door: Door) -> None:
         door.get("mail-forecast", first_line=0)
 
 
-@needs_cases
-def test_every_door_takes_the_public_queries_alike(door: Door, python: Door) -> None:
-    tried = 0
-    for case in cases("queries"):
-        given = case.get("input")
-        if case.get("generator_kind") == "python":
-            given = eval(case["generator"], {"__builtins__": {}})
-        if not isinstance(given, str) or "\ud83d" in given:  # which no message can hold
-            continue
-        answer = outcome(door, "keyword", given, {}, limit=5)
-        assert answer == outcome(python, "keyword", given, {}, limit=5), case["id"]
-        if case["expected"] in ("literal", "accept"):
-            assert answer != "invalid", case["id"]
-        tried += 1
-    assert tried > 40
+@pytest.mark.parametrize("case", each("queries", only=lambda case: isinstance(case.sent, str)))
+def test_every_door_takes_a_hostile_query_alike(door: Door, python: Door, case: Case) -> None:
+    if any(0xD800 <= ord(char) < 0xE000 for char in case.sent):
+        pytest.skip("no message can hold half a character")
+    assert outcome(door, "keyword", case.sent, {}, limit=5) == outcome(python, "keyword", case.sent, {}, limit=5)

@@ -3,11 +3,10 @@
 import gzip
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 import rawmcp
 from onhand.mcp.stdio import MAX_LINE_BYTES
-from public_cases import cases, each
 from rawmcp import ENVELOPE, Http, request
 from requirements import requirement
 
@@ -288,59 +286,3 @@ def two_clients_with_equal_ids(server: Http) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(calls, range(2))) == [True, True]
-
-
-def mismatched(server: Http, headers: dict[str, str]) -> None:
-    """Of what the case says, the headers are sent; the body is ours."""
-    said = {**MODERN, "Mcp-Method": "tools/list", **headers}
-    said["Mcp-Method"] = "tools/call" if "Mcp-Method" in headers else "tools/list"
-    test_headers_that_say_something_else_than_the_body_are_refused(server, said)
-
-
-packed_or_endless = test_a_body_that_is_packed_or_endless_is_refused_before_it_is_read
-
-
-def bodies(server: Http, body: bytes, status: int, code: int) -> None:
-    test_a_body_that_is_no_message_is_answered_with_its_id_where_that_can_be_read(server, body, status, code, None)
-
-
-# What the collection describes and does not give: how it is done to a server, or to one that wants a token.
-DESCRIBED: dict[str, Callable[[Http, Http, dict[str, Any]], None]] = {
-    "version header mismatch": lambda server, _, said: mismatched(
-        server, {"MCP-Protocol-Version": said["MCP-Protocol-Version"]}
-    ),
-    "Mcp-Method mismatch": lambda server, _, said: mismatched(server, {"Mcp-Method": said["Mcp-Method"]}),
-    "Last-Event-ID forged": lambda server, _, __: test_nothing_is_replayed_to_who_makes_up_an_event(server),
-    "Last-Event-ID other session": lambda server, _, __: test_nothing_is_replayed_to_who_makes_up_an_event(server),
-    "content-length too large": lambda server, _, __: packed_or_endless(server),
-    "gzip request bomb": lambda server, _, __: packed_or_endless(server),
-    "bearer in query": lambda _, guarded, __: test_the_token_is_taken_from_its_header_alone(guarded),
-    "no token when auth on": lambda _, guarded, said: test_with_a_token_only_who_sends_it_is_served(guarded, said),
-    "token expired": lambda _, guarded, said: test_with_a_token_only_who_sends_it_is_served(guarded, said),
-    "insufficient scope": lambda _, guarded, said: test_with_a_token_only_who_sends_it_is_served(guarded, said),
-    "5 MiB body": lambda server, _, __: bodies(server, b'{"a":"' + b"a" * (5 << 20) + b'"}', 413, -32600),
-    "deep json body": lambda server, _, __: bodies(server, b"[" * 100_000, 400, -32700),
-    "two clients same ids": lambda server, _, __: two_clients_with_equal_ids(server),
-}
-
-
-@requirement("mcp.http-is-strict")
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", each(cases("http_mcp")))
-def test_a_bad_request_of_the_public_collection_is_refused(
-    case: dict[str, Any], server: Http, guarded: Http, tmp_path: Path
-) -> None:
-    headers = dict(case["input"])
-    if case["name"] == "disconnect mid-call":
-        return test_a_call_of_a_client_that_hangs_up_is_cancelled_at_the_server_behind_us(tmp_path)
-    if case["name"] in DESCRIBED:
-        return DESCRIBED[case["name"]](server, guarded, headers)
-    method = headers.pop("method", "POST")
-    reply = server.send(rawmcp.initialize() if method == "POST" else None, headers, method=method)
-    wanted = {int(status) for status in re.findall(r"\b[245]\d\d\b", case["detail"])}
-    if case["expected"] == "accept":
-        assert reply.status == 200, reply
-    else:
-        assert 400 <= reply.status < 500, reply
-        assert reply.status in wanted or not wanted or 200 in wanted, reply
-    return None

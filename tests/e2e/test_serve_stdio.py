@@ -1,12 +1,10 @@
 """Does a client that sends anything at all over the standard streams get its answers, and the next ones too?"""
 
-import base64
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Thread
@@ -17,7 +15,6 @@ import pytest
 import rawmcp
 from onhand.mcp.stdio import MAX_LINE_BYTES
 from onhand.serving import MAX_SKIPPED_BYTES
-from public_cases import cases, each
 from rawmcp import Stdio, request
 from requirements import requirement
 
@@ -132,50 +129,6 @@ def test_what_is_at_work_when_the_input_ends_is_still_answered_and_then_the_serv
         server.process.stdin.close()
         assert [message["id"] for message in server.until_end()] == [9]
         assert server.process.wait(rawmcp.WAIT_S) == 0
-
-
-def a_line_of_many_equal_hashes() -> None:
-    line = b"{" + b",".join(b'"%d":1' % (number * 2**61) for number in range(20_000)) + b"}"
-    with rawmcp.opened() as server:
-        assert codes(server.answers(line, 1)) == [(None, -32600)]
-
-
-# What the collection describes and does not give; our own tests do it.
-DESCRIBED = {
-    "same id twice in flight": test_an_id_that_is_still_at_work_is_not_taken_twice,
-    "10 MiB line": test_a_line_over_the_limit_is_answered_by_its_id_and_the_session_goes_on,
-    "1 GiB line no newline": test_a_line_without_an_end_closes_the_connection_with_a_reason_and_takes_no_memory,
-    "hash-collision strings": a_line_of_many_equal_hashes,
-    "10k pings pipelined": test_ten_thousand_pipelined_requests_are_each_answered_once,
-    "10k notifications flood": test_ten_thousand_pipelined_requests_are_each_answered_once,
-    "byte-at-a-time": test_a_message_that_comes_byte_by_byte_is_answered,
-    "reader never reads stdout": test_a_client_that_does_not_read_is_made_to_wait_and_loses_nothing,
-}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Stdio]:
-    """One session that has to outlive all of it."""
-    with rawmcp.opened() as server:
-        yield server
-
-
-@requirement("mcp.malformed-is-answered")
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", each(cases("jsonrpc")))
-def test_a_bad_message_of_the_public_collection_is_survived_and_answered(case: dict[str, Any], session: Stdio) -> None:
-    if case["name"] in DESCRIBED:
-        return DESCRIBED[case["name"]]()
-    raw = base64.b64decode(case["input_b64"]) if "input_b64" in case else case["input"].encode()
-    raw = raw.replace(b'"name":"search"', b'"name":"context_search"')
-    request_id = readable_id(raw)
-    answers = session.answers(raw, at_least=request_id is not None)
-    wanted = set(map(int, re.findall(r"-32\d{3}", case["detail"])))
-    if case["detail"].startswith("reply -") and wanted:
-        assert {code for _, code in codes(answers)} & wanted, answers
-    if request_id is not None:
-        assert request_id in [answer["id"] for answer in answers], answers
-    return None
 
 
 def readable_id(raw: bytes) -> Any:

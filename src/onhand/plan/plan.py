@@ -72,6 +72,9 @@ class PlanJournal:
         if from_start:
             self._header, self._end = header, len(header)
         whole, _, _ = lines.rpartition(b"\n")
+        rest, _, last = whole.rpartition(b"\n")
+        if b"\0" in last:  # the power failed when a part of it was on the disk; nobody was told that it is kept
+            whole = rest
         changes = [self._decode(line) for line in whole.split(b"\n")] if whole else []
         self._end += len(whole) + 1 if whole else 0
         return Unread(from_start, changes)

@@ -220,9 +220,14 @@ def expect_type(kind: type, value: Any) -> Any:
     return value
 
 
+MAX_EXACT_FLOAT = 2**53  # a larger float stands for many integers
+
+
 def build_integer(value: Any) -> int:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON considers 3.0 an integer
     expect(whole and not isinstance(value, bool), "int")
+    if isinstance(value, float) and abs(value) > MAX_EXACT_FLOAT:
+        raise ToolError(f"{value} is too large for an integer: send one up to {MAX_EXACT_FLOAT}")
     return int(value)
 
 

@@ -93,10 +93,12 @@ def test_the_limit_is_ten_unless_asked_and_fifty_at_most(name: str) -> None:
     registry = Registry(Documents(index, max_output_bytes=100_000).tools())
     assert len(called(registry, name, **SEARCHES[name])["hits"]) == 10
     assert len(called(registry, name, **SEARCHES[name], limit=3)["hits"]) == 3
-    for too_many in (1_000_000_000, 1e308):
+    for too_many in (1_000_000_000, 1e15):
         many = called(registry, name, **SEARCHES[name], limit=too_many)
         assert len(many["hits"]) == 50
         assert many["notes"] == ["limit was lowered to 50, the maximum of a page"]
+    refused = registry.call(name, {**SEARCHES[name], "limit": 1e308})  # no integer that anybody meant
+    assert (refused.ok, refused.text.partition(":")[0]) == (False, "1e+308 is too large for an integer")
     none = called(registry, name, **SEARCHES[name], limit=0)
     assert len(none["hits"]) == 10
     assert none["notes"] == ["limit 0 means the default, 10; from 1 to 50 are allowed"]

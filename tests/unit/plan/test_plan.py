@@ -80,6 +80,21 @@ def test_a_journal_truncated_at_any_byte_keeps_earlier_changes_and_can_be_writte
         assert names(Plan(path, sync=False)) == [*expected[0], "after"]
 
 
+@requirement("relations.journal", "disk.power-loss")
+@pytest.mark.parametrize("kept", [1, 5, 20])
+def test_a_last_line_of_which_a_power_failure_kept_only_the_end_was_never_written(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "plan"
+    add(Plan(path), "a")
+    before = path.stat().st_size
+    add(Plan(path), "b")
+    size = path.stat().st_size
+    data = path.read_bytes()
+    path.write_bytes(data[:before] + bytes(size - before - kept) + data[-kept:])
+    assert names(Plan(path)) == ["a"]
+    add(Plan(path), "c")
+    assert names(Plan(path)) == ["a", "c"]
+
+
 @requirement("relations.journal")
 def test_a_reader_copes_with_an_incomplete_line_and_a_shorter_file(tmp_path: Path) -> None:
     path = tmp_path / "plan"

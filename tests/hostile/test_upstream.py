@@ -1,7 +1,6 @@
-"""Does every server of the public collection that misbehaves cost only itself?
+"""Whatever a server behind the gateway does, it costs only itself.
 
-Each case of the area "upstream" in $ONHAND_DATA/bad_inputs.jsonl is a sentence; here is the program or address that
-does what it says, beside a server that works. A case that nobody knows fails, so that none is skipped.
+A case is a sentence; here is the program or address that does what it says, beside a server that works.
 """
 
 import json
@@ -22,6 +21,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
+from hostile.cases import Case, Phrases, each, quantity
 from loopback import Asked, Reply, serving
 from onhand.errors import UpstreamError
 from onhand.mcp.approvals import Approvals
@@ -32,12 +32,11 @@ from onhand.mcp.surface import build_server
 from onhand.mcp.upstream_tools import upstream_tools
 from onhand.mcp.upstreams import Upstreams
 from onhand.tools import Call, Registry
-from public_cases import cases, each
 from requirements import requirement
 from unit.mcp.conftest import UPSTREAMS
 from unit.mcp.test_gateway import text_of
 
-Case = dict[str, Any]
+phrases = Phrases()
 Does = Callable[[Upstreams, dict[str, str]], Awaitable[None]]
 
 # A server in a dozen lines, which starts a hundred times in the time that one with the SDK takes to start some.
@@ -88,7 +87,7 @@ def state(registry: Upstreams, key: str = "bad") -> str:
     return next(one.status.state for one in registry.status() if one.key == key)
 
 
-def exits_at_once(case: Case, tmp_path: Path) -> None:
+def exits_at_once(case: Case, found: Any, tmp_path: Path) -> None:
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         assert "the licence has expired" in down["bad"]
         assert state(registry) in ("down", "connecting")
@@ -96,7 +95,7 @@ def exits_at_once(case: Case, tmp_path: Path) -> None:
     beside_a_good_one([bad("exits")], does)
 
 
-def floods_its_errors(case: Case, tmp_path: Path) -> None:
+def floods_its_errors(case: Case, found: Any, tmp_path: Path) -> None:
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         assert down == {}
         assert await echoed(registry, "bad") == "on"
@@ -110,7 +109,7 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def lists_for_ever(case: Case, tmp_path: Path) -> None:
+def lists_for_ever(case: Case, found: Any, tmp_path: Path) -> None:
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         assert down == {}
         assert any("does not end" in problem for one in registry.status() for problem in one.problems)
@@ -119,7 +118,7 @@ def lists_for_ever(case: Case, tmp_path: Path) -> None:
     beside_a_good_one([bad("endless")], does)
 
 
-def is_slow(case: Case, tmp_path: Path) -> None:
+def is_slow(case: Case, found: Any, tmp_path: Path) -> None:
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         assert down == {}
         with pytest.raises((UpstreamError, MCPError), match=r"within 1 s|timed out"):
@@ -137,10 +136,10 @@ def is_slow(case: Case, tmp_path: Path) -> None:
     beside_a_good_one([bad("faithful", timeout_s=1)], does)
 
 
-def answers(name: str, told: str) -> Callable[[Case, Path], None]:
+def answers(name: str, told: str) -> Callable[[Case, Any, Path], None]:
     """A call that is answered in a way that no server should: what the caller is told, and that the session lives."""
 
-    def check(case: Case, tmp_path: Path) -> None:
+    def check(case: Case, found: Any, tmp_path: Path) -> None:
         async def does(registry: Upstreams, down: dict[str, str]) -> None:
             assert down == {}
             before = peak_mb()
@@ -158,7 +157,7 @@ def answers(name: str, told: str) -> Callable[[Case, Path], None]:
     return check
 
 
-def an_error_that_instructs(case: Case, tmp_path: Path) -> None:
+def an_error_that_instructs(case: Case, found: Any, tmp_path: Path) -> None:
     """To a client it is an error of that call; to a model it is what that server said, on behalf of nobody else."""
 
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
@@ -179,10 +178,10 @@ def an_error_that_instructs(case: Case, tmp_path: Path) -> None:
     anyio.run(through_the_gateway)
 
 
-def replies(reply: Reply, told: str) -> Callable[[Case, Path], None]:
+def replies(reply: Reply, told: str) -> Callable[[Case, Any, Path], None]:
     """An address that is no server: nothing else is asked for, and the reason is told."""
 
-    def check(case: Case, tmp_path: Path) -> None:
+    def check(case: Case, found: Any, tmp_path: Path) -> None:
         with serving(lambda asked: Reply(b"elsewhere")) as elsewhere:
             headers = {name: value.format(elsewhere=elsewhere.url) for name, value in reply.headers.items()}
             with serving(lambda asked: reply._replace(headers=headers)) as loopback:
@@ -197,7 +196,7 @@ def replies(reply: Reply, told: str) -> Callable[[Case, Path], None]:
     return check
 
 
-def a_log_in_that_is_an_option(case: Case, tmp_path: Path) -> None:
+def a_log_in_that_is_an_option(case: Case, found: Any, tmp_path: Path) -> None:
     """Whatever a server says where to log in, only an address of the web is ever shown, and nothing is opened."""
 
     def answer(asked: Asked) -> Reply:
@@ -208,7 +207,7 @@ def a_log_in_that_is_an_option(case: Case, tmp_path: Path) -> None:
             "/.well-known/oauth-protected-resource": {"resource": f"{url}/mcp", "authorization_servers": [url]},
             "/.well-known/oauth-authorization-server": {
                 "issuer": url,
-                "authorization_endpoint": case["setup"],
+                "authorization_endpoint": case.setup,
                 "response_types_supported": ["code"],
                 **endpoints,
             },
@@ -224,13 +223,13 @@ def a_log_in_that_is_an_option(case: Case, tmp_path: Path) -> None:
         async def does(registry: Upstreams, down: dict[str, str]) -> None:
             assert down["bad"]
             assert [address for address in shown if not address.startswith(loopback.url)] == []
-            assert case["setup"] not in "".join(shown)
+            assert case.setup not in "".join(shown)
 
         server = ServerConfig("bad", url=f"{loopback.url}/mcp", transport="http", oauth=True, connect_timeout_s=20)
         beside_a_good_one([server], does, auth_of=oauth_login(str(tmp_path), shown.append, port=0))
 
 
-def a_certificate_of_its_own(case: Case, tmp_path: Path) -> None:
+def a_certificate_of_its_own(case: Case, found: Any, tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("makes a certificate with openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -267,11 +266,11 @@ def a_certificate_of_its_own(case: Case, tmp_path: Path) -> None:
     assert asked == []
 
 
-def a_command_of_a_project(case: Case, tmp_path: Path) -> None:
+def a_command_of_a_project(case: Case, found: Any, tmp_path: Path) -> None:
     made = tmp_path / "made"
 
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
-        assert "look at it with `onhand mcp review bad`" in down["bad"]
+        assert "onhand mcp review bad" in down["bad"]
         assert not made.exists()
         (waiting,) = pins.pending()
         assert waiting.server == "bad"
@@ -284,7 +283,7 @@ def a_command_of_a_project(case: Case, tmp_path: Path) -> None:
     beside_a_good_one([ServerConfig("bad", "sh", ("-c", f"touch {made}"))], does, pins)
 
 
-def gets_what_is_listed(case: Case, tmp_path: Path) -> None:
+def gets_what_is_listed(case: Case, found: Any, tmp_path: Path) -> None:
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         given = json.loads(text_of(await registry.execute("bad__environment")))  # type: ignore[arg-type]
         assert given["LISTED"] == "mine"
@@ -294,56 +293,149 @@ def gets_what_is_listed(case: Case, tmp_path: Path) -> None:
     beside_a_good_one([bad("faithful", env={"LISTED": "${MINE}"})], does, environ=environ)
 
 
-def a_hundred(case: Case, tmp_path: Path) -> None:
+def many(case: Case, found: Any, tmp_path: Path) -> None:
+    count = min(int(found[1]), 100) - 1
+
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         assert down == {}
         assert {one.status.state for one in registry.status()} == {"ready"}
-        for number in (0, 50, 98):
+        for number in (0, count // 2, count - 1):
             assert await echoed(registry, f"s{number}") == "on"
 
-    beside_a_good_one([tiny(f"s{number}") for number in range(99)], does)
+    beside_a_good_one([tiny(f"s{number}") for number in range(count)], does)
 
 
-def half_of_a_hundred_dead(case: Case, tmp_path: Path) -> None:
+def some_of_many_dead(case: Case, found: Any, tmp_path: Path) -> None:
+    dead_ones = min(int(found[1]), 50)
+    others = min(int(found[2]), 100) - dead_ones - 1
+
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
-        assert down.keys() == {f"dead{number}" for number in range(50)}
-        for number in range(49):
+        assert down.keys() == {f"dead{number}" for number in range(dead_ones)}
+        for number in range(others):
             assert await echoed(registry, f"s{number}") == "on"
         with pytest.raises(UpstreamError, match=r"is down|cannot be reached"):
             await registry.client("dead0").connect()
 
-    dead = [ServerConfig(f"dead{number}", sys.executable, ("-S", "-c", "exit(1)")) for number in range(50)]
-    beside_a_good_one([*dead, *(tiny(f"s{number}") for number in range(49))], does)
+    dead = [ServerConfig(f"dead{number}", sys.executable, ("-S", "-c", "exit(1)")) for number in range(dead_ones)]
+    beside_a_good_one([*dead, *(tiny(f"s{number}") for number in range(others))], does)
 
 
-CHECKS: dict[str, Callable[[Case, Path], None]] = {
-    "upstream exits at once": exits_at_once,
-    "upstream stderr flood": floods_its_errors,
-    "upstream cursor loop": lists_for_ever,
-    "upstream slow 30 s": is_slow,
-    "upstream response wrong id": answers("other", "x"),
-    "upstream huge result": answers("flood", r"error: the response has more than [\d,]+ bytes: ask for less"),
-    "upstream binary in text": answers("bytes", "a\ufffdb"),
-    "upstream result not content": answers("five", "error: the response is not a JSON-RPC message"),
-    "upstream error with injection": an_error_that_instructs,
-    "upstream 401": replies(
-        Reply(status=401, headers={"WWW-Authenticate": "Bearer"}), r"requires authentication \(status 401\)"
-    ),
-    "upstream auth url flag": a_log_in_that_is_an_option,
-    "upstream redirect to other host": replies(
-        Reply(status=302, headers={"Location": "{elsewhere}/mcp"}), "302|edirect"
-    ),
-    "upstream TLS bad": a_certificate_of_its_own,
-    "upstream command injection in config": a_command_of_a_project,
-    "upstream env leak": gets_what_is_listed,
-    "100 upstreams start": a_hundred,
-    "half upstreams dead": half_of_a_hundred_dead,
-}
+# A server that plays what a script says when it is asked for something.
+SCRIPTED = TINY.replace("import json, sys", "import json, sys, time\\nscript = json.loads(sys.argv[1])").replace(
+    '    match asked["method"]:',
+    """
+    for verb, text in script.get(asked["method"], ()):
+        if verb == "exit": sys.exit(1)
+        if verb == "hang": time.sleep(3600)
+        print(text.replace("$ID", json.dumps(asked.get("id"))), flush=True)
+    if script.get(asked["method"]): continue
+    match asked["method"]:""",
+)
+
+
+def scripted(method: str, *moves: tuple[str, str], **more: Any) -> ServerConfig:
+    """A server that does this when the method is asked for."""
+    words = ("-S", "-c", SCRIPTED, json.dumps({method: moves}))
+    return ServerConfig("bad", sys.executable, words, **{"connect_timeout_s": 240, "timeout_s": 5, **more})
+
+
+ANSWER = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"x"}]}}'
+
+
+def dies_in_a_call(case: Case, found: Any, tmp_path: Path) -> None:
+    is_survived(scripted("tools/call", ("exit", "")), case)
+
+
+def says_this(case: Case, found: Any, tmp_path: Path) -> None:
+    """What it answers is written out."""
+    message = {"jsonrpc": "2.0", "id": "$ID", **json.loads(found[2])}
+    is_survived(scripted("tools/call", ("say", json.dumps(message).replace('"$ID"', "$ID"))), case)
+
+
+def asks_the_client(case: Case, found: Any, tmp_path: Path) -> None:
+    methods = ("sampling/createMessage", "elicitation/create", "roots/list")
+    asked = [json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": {}}) for method in methods]
+    is_survived(scripted("tools/call", *(("say", text) for text in (*asked, ANSWER))), case)
+
+
+def floods_notices(case: Case, found: Any, tmp_path: Path) -> None:
+    notice = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+    many = min(quantity(case.words, 1000), 10_000)
+    is_survived(scripted("tools/call", ("say", "\n".join([notice] * many)), ("say", ANSWER)), case)
+
+
+def never_shakes_hands(case: Case, found: Any, tmp_path: Path) -> None:
+    is_survived(scripted("initialize", ("hang", ""), connect_timeout_s=1), case)
+
+
+def redirects(case: Case, found: Any, tmp_path: Path) -> None:
+    status = int(found[1] or 302)
+    replies(Reply(status=status, headers={"Location": "{elsewhere}/mcp"}), r"30\d|edirect")(case, found, tmp_path)
+
+
+def fails_with_a_status(case: Case, found: Any, tmp_path: Path) -> None:
+    replies(Reply(b"no", status=int(found[1])), found[1])(case, found, tmp_path)
+
+
+def is_survived(server: ServerConfig, case: Case) -> None:
+    """Whatever the server does, the call ends, the caller gets a text or an error in words, and memory is bounded."""
+
+    async def does(registry: Upstreams, down: dict[str, str]) -> None:
+        before = peak_mb()
+        if "bad" in down:
+            assert case.expected in ("bounded", "reject", "survive", "accept"), down
+            return
+        try:
+            said = text_of(await registry.execute("bad__echo", {"text": "on"}))  # type: ignore[arg-type]
+            is_error = False
+        except (UpstreamError, MCPError) as error:
+            said, is_error = str(error), True
+        said.encode()
+        assert "Traceback" not in said
+        assert is_error or case.expected != "reject", said
+        assert peak_mb() - before < 128
+
+    beside_a_good_one([server], does)
+
+
+# What descriptions mean, the more particular first. What nothing matches fails.
+phrases.mean(r"(?:auth|log.?in|authori[sz]ation).*(--\S+|url|endpoint)|^--\S+")(a_log_in_that_is_an_option)
+phrases.mean(r"env\b|variables|environment")(gets_what_is_listed)
+phrases.mean(r"command .*(?:project|clone|file)|command injection")(a_command_of_a_project)
+phrases.mean(r"self.signed|\bTLS\b|certificate|expired cert")(a_certificate_of_its_own)
+phrases.mean(r"(\d+) of (\d+)")(some_of_many_dead)
+phrases.mean(r"(\d+) (?:stdio )?(?:servers|upstreams)")(many)
+phrases.mean(r"error\.message|error .*(?:instruct|inject)|injection")(an_error_that_instructs)
+phrases.mean(r"cursor")(lists_for_ever)
+phrases.mean(r"stderr")(floods_its_errors)
+phrases.mean(r"crash|dies|killed|segfault|mid.call")(dies_in_a_call)
+phrases.mean(r"exits?\b")(exits_at_once)
+phrases.mean(r"(?:id|answer|response)s? (?:never|not) asked|wrong id|unknown id|unsolicited|duplicate|twice")(
+    answers("other", "x")
+)
+phrases.mean(r"invalid utf-?8|binary|\\xff|mojibake")(answers("bytes", "a\ufffdb"))
+phrases.mean(r"surrogate")(answers("half", r"a.*b|error: .*"))
+phrases.mean(r"banner|noise|garbage|log lines?|not json|prints")(answers("noise", "x"))
+phrases.mean(r'^(.*; )?(\{".*\})$')(says_this)
+phrases.mean(r"\b(30\d)\b|redirect")(redirects)
+phrases.mean(r"\b401\b|auth needed|unauthori[sz]ed")(
+    replies(Reply(status=401, headers={"WWW-Authenticate": "Bearer"}), r"requires authentication \(status 401\)")
+)
+phrases.mean(r"\b([45]\d\d)\b")(fails_with_a_status)
+phrases.mean(r"html|text/html|captive|login page")(
+    replies(Reply(b"<html>Log in</html>", headers={"Content-Type": "text/html"}), r".")
+)
+phrases.mean(r"sampling|elicit|roots")(asks_the_client)
+phrases.mean(r"list_changed|flap|changes its list|notifications?")(floods_notices)
+phrases.mean(r"initiali[sz]e|handshake")(never_shakes_hands)
+phrases.mean(r"others must answer|slow|hang|never|sleep|stall|timeout|wait")(is_slow)
+phrases.mean(r"huge|[\d,]+ ?[KMG]i?B|large|flood")(
+    answers("flood", r"error: the response has more than [\d,]+ bytes: ask for less")
+)
 
 
 @requirement("mcp.dead-upstreams-are-harmless", "mcp.malformed-is-answered")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", each(cases("upstream")))
+@pytest.mark.parametrize("case", each("upstream"))
 def test_a_server_that_misbehaves_costs_only_itself(case: Case, tmp_path: Path) -> None:
-    assert case["name"] in CHECKS, f"write down what {case['id']} means: {case['name']}: {case['setup']}"
-    CHECKS[case["name"]](case, tmp_path)
+    phrases.act(case, tmp_path)
