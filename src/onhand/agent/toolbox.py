@@ -12,7 +12,7 @@ from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import catalog_tool
 from onhand.tools.gate import Gate
 from onhand.tools.registry import Call, Registry, Result
-from onhand.tools.schema import as_tool
+from onhand.tools.schema import as_tool, each_tool
 from onhand.tools.session import Session
 from onhand.tools.tool import Tool
 
@@ -69,7 +69,7 @@ class Toolbox:
         gate: Gate | None = None,
         **settings: Any,
     ) -> None:
-        self._tools = tuple(map(as_tool, tools))
+        self._tools = tuple(map(as_tool, each_tool(tools)))
         self._settings = settings
         self._nested_rules = nested_rules
         self._catalog = Catalog() if catalog is None else catalog

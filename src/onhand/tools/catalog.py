@@ -47,7 +47,7 @@ from onhand.tools.ranking import (
     tool_document,
     tool_ranking,
 )
-from onhand.tools.schema import as_tool
+from onhand.tools.schema import as_tool, each_tool
 from onhand.tools.tool import Tool
 
 Addable = CatalogTool | Tool | Callable[..., Any]
@@ -255,7 +255,7 @@ class Catalog:
         """
         valid: dict[str, CatalogTool] = {}
         refused: list[tuple[str, str]] = []
-        for entry in [tools] if isinstance(tools, CatalogTool | Tool) or callable(tools) else tools:
+        for entry in [tools] if isinstance(tools, CatalogTool) else each_tool(tools):
             tool = entry if isinstance(entry, CatalogTool) else catalog_tool(as_tool(entry))
             try:
                 whole = validate_tool(tool)

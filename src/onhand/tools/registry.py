@@ -19,7 +19,7 @@ from onhand.text import one_line
 from onhand.tools.arguments import ToolArguments, close_names, shorten
 from onhand.tools.fitting import MAX_ERROR_BYTES, cap_text, present
 from onhand.tools.gate import Access, Gate, Ticket, access_of
-from onhand.tools.schema import as_tool
+from onhand.tools.schema import as_tool, each_tool
 from onhand.tools.tool import Output, Tool
 
 GRACE_S = 1.0  # for a cancelled handler to clean up before the next call may start
@@ -126,9 +126,8 @@ class Registry:
     ) -> None:
         if concurrency < 1:
             raise InputError(f"concurrency must be at least 1, not {concurrency}")
-        self.gate = gate or Gate(concurrency)
-        self._tools: dict[str, tuple[Tool, Access, ToolArguments]] = {}
-        for tool in [tools] if isinstance(tools, Tool) or callable(tools) else tools:
+from onhand.tools.gate import Access, Gate, Ticket, access_of
+from onhand.tools.schema import as_tool, each_tool
             self.register(tool)
 
     def register(self, tool: Tool | Callable[..., Any]) -> Self:

@@ -592,6 +592,15 @@ def as_tool(tool: object) -> Tool:
     raise InputError(f"{repr(tool)[:80]} is not a tool; pass a Tool, or a typed function with a docstring")
 
 
+def each_tool(tools: object) -> Iterable[Any]:
+    """Return one or several tools as an iterable; raise InputError if they are neither."""
+    if isinstance(tools, Tool) or callable(tools):
+        return [tools]
+    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes):
+        return tools
+    raise InputError(f"{repr(tools)[:80]} is not a list of tools; pass Tools, or typed functions with a docstring")
+
+
 def _make_tool(
     function: Callable[..., Any],
     *,

@@ -8,10 +8,13 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 import pytest
 from pydantic import BaseModel, field_validator
 
+from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.record import Record as LightRecord
 from onhand.tools import Output, Registry, Tool, tool
+from onhand.tools.catalog import Catalog
 from onhand.tools.schema import parameter_descriptions, summary
+from onhand.tools.session import Session
 from requirements import requirement
 
 
@@ -337,3 +340,10 @@ def test_a_registry_takes_typed_functions_and_says_what_else_to_pass() -> None:
         Registry([{"name": "add"}])  # type: ignore[list-item]
     with pytest.raises(InputError, match="this is already a Tool"):
         tool(tool(add))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("take", [Registry, Session, Catalog().add, Toolbox])
+@pytest.mark.parametrize("tools", [3, None, "read_file"])
+def test_what_is_no_list_of_tools_is_refused_with_what_to_pass(take: Any, tools: Any) -> None:
+    with pytest.raises(InputError, match="is not a list of tools; pass Tools, or typed functions"):
+        take(tools)
