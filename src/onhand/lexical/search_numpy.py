@@ -31,7 +31,7 @@ DIRECT_POSTINGS = 32_768  # a query with at most so many postings adds up all of
 FEW_DOCUMENTS = 4096  # so many allowed documents are looked up one by one, instead of adding up every posting
 PROBES = 256  # documents that are looked up in all terms, for an early lower bound of the best scores
 PROBING_PAYS = 16_384  # probing is cheaper than adding a term with more postings
-LOOKUP = 16  # postings of a term that can be scanned in the time of looking up one document
+LOOKUP = 16  # postings of a term that can be added up in the time of looking up one document
 PASS = 16  # documents that can be scanned in the time of one random access
 ROUNDING = 2**-23  # relative rounding error of a 32-bit float
 SHORT = 2048  # in a shorter posting, skipping documents does not pay
@@ -69,7 +69,9 @@ class NumpySearcher:
         terms = self._terms_of(weights)
         if not terms or limit < 1:
             return []
-        if sum([one.term.size for one in terms.values()]) <= DIRECT_POSTINGS:
+        postings = sum([one.term.size for one in terms.values()])
+        lookups = postings if allowed is None else len(allowed.docnums) * len(terms)
+        if postings <= DIRECT_POSTINGS and postings <= lookups * LOOKUP:
             docnums, scores = self._add_all(list(terms.values()), allowed)
         else:
             docnums, scores = self._near_best(terms, limit, allowed)
@@ -135,12 +137,11 @@ class NumpySearcher:
             scores[term.docnums] += added if weight == 1.0 else weight * added
         scan_all = self._should_scan_all(weighted)
         docnums = _docnums_reaching(weighted, scores, 1e-300, scan_all)
+        if allowed is not None:
+            docnums = docnums[allowed.mask[docnums]]
         values = scores[docnums]
         _reset(weighted, scores, scan_all)
-        if allowed is None:
-            return docnums, values
-        is_allowed = allowed.mask[docnums]
-        return docnums[is_allowed], values[is_allowed]
+        return docnums, values
 
     def _exact_scores(self, term: NumpyTerm) -> Array:
         """Return the 64-bit score of a term in each document that has it."""

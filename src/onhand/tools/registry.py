@@ -126,8 +126,9 @@ class Registry:
     ) -> None:
         if concurrency < 1:
             raise InputError(f"concurrency must be at least 1, not {concurrency}")
-from onhand.tools.gate import Access, Gate, Ticket, access_of
-from onhand.tools.schema import as_tool, each_tool
+        self.gate = gate or Gate(concurrency)
+        self._tools: dict[str, tuple[Tool, Access, ToolArguments]] = {}
+        for tool in each_tool(tools):
             self.register(tool)
 
     def register(self, tool: Tool | Callable[..., Any]) -> Self:
