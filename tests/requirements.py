@@ -59,6 +59,7 @@ config.init-writes-commented-file 003 init writes a commented file that loads, a
 config.one-table 003 Every setting is typed, described and has one documented ONHAND_ variable.
 config.unknown-variables-warn 003 An unknown ONHAND_ variable is warned of, naming the nearest.
 config.cold-start own Nothing heavy is imported where there is no configuration.
+config.no-secrets own No path or name in a project's configuration, and no link, makes a corpus read a file with a sensitive name.
 
 trust.paths-are-held-back 003 A path of a project file that leaves the project is held back before trust.
 trust.programs-are-held-back 003 What came with a clone starts no program and uses no secret before trust.
@@ -386,6 +387,7 @@ notes.write 000 The agent writes a note for its future; it is searchable in the 
 notes.same-name-corrects own A note of the same name replaces the old one; a note can be deleted.
 notes.form own A note has name, description, type, times and source; the body is at most 4 KiB.
 notes.never-override 000 A note is marked as agent-written wherever it is shown and never overrides project context.
+notes.never-context own Notes are never read as context, rules or skills, whatever the configuration and links say.
 notes.index-is-derived own The index file is derived and never read back.
 notes.atomic own Two agents writing at once lose nothing.
 search.everything own One search covers context, rules, skills, notes and documents, labelled by kind.

@@ -10,9 +10,11 @@ import os
 from _thread import RLock  # what `threading` has, without its Python part
 
 from onhand import __version__, config
+from onhand.closed_paths import REPOSITORY, REPOSITORY_DIRECTORIES, ClosedPaths, fold, why_not_written
 from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign, quarantine_directory, trust_store, user_file
 from onhand.corpora.file_index import cache_path
+from onhand.corpora.files import SKIPPED_DIRECTORIES
 from onhand.errors import ConfigError, InputError, MissingExtra, SandboxError, StoreError
 from onhand.fsio import find_exposed, make_directories
 
@@ -67,7 +69,6 @@ else:
 
 PLAN_PATH = ".onhand/plan.journal"  # both are relative to the project
 CACHE_PATH = ".onhand/cache.json"
-REPOSITORY_DIRECTORIES = (".git", ".hg", ".svn", ".jj")  # nothing is written there: programs run such files
 _NO_DOCUMENTS = "there are no documents at {}: import some with `onhand docs import PATH…`"
 
 
@@ -132,7 +133,7 @@ class Project:
         from onhand.corpora.context import Context
 
         settings = self.config.context._asdict()
-        return Context(self.directory, **settings, **self._indexing("context", settings))
+        return Context(self.directory, **settings, **self._indexing("context", settings), closed=self._closed)
 
     @part
     def rules(self) -> Rules:
@@ -144,7 +145,8 @@ class Project:
         from onhand.corpora.rules import Rules
 
         settings, directory = self.config.rules._asdict(), os.path.abspath(directory)
-        return Rules(directory, **settings, **self._indexing("rules", {**settings, "root": directory}))
+        indexing = self._indexing("rules", {**settings, "root": directory})
+        return Rules(directory, **settings, **indexing, closed=self._closed)
 
     @part
     def skills(self) -> Skills:
@@ -166,7 +168,7 @@ class Project:
 
         home = os.path.expanduser("~") if settings.pop("user") else None
         indexing = self._indexing("skills", {**settings, "project": directory, "home": home})
-        return Skills(directory, home=home, **settings, **indexing)
+        return Skills(directory, home=home, **settings, **indexing, closed=self._closed)
 
     @part
     def notes(self) -> Notes:
@@ -179,7 +181,7 @@ class Project:
     @property
     def has_notes(self) -> bool:
         """Whether notes can be written to the configured directory; if not, a warning of `config` says why."""
-        return not _placement_problem(self.directory, self.config.notes.path)
+        return not _notes_problem(self.config)
 
     def prepare_notes(self) -> None:
         """Create the directory of the notes, which may not be possible later in a sandbox."""
@@ -219,6 +221,13 @@ class Project:
         path = self.config.documents.path
         return os.path.isfile(os.path.join(self.directory, path)) and not _placement_problem(self.directory, path)
 
+    @part
+    def _closed(self) -> ClosedPaths:
+        """What no corpus reads, such as secrets, and what only the notes do: they never become context or rules."""
+        workspace = self.config.workspace
+        notes = os.path.join(self.directory, self.config.notes.path) if self.has_notes else None
+        return ClosedPaths(self.directory, workspace.deny, workspace.allow, notes)
+
     def search(self, query: str, kinds: Sequence[str] = (), limit: int = 10) -> FederatedResult:
         """Search rules, context, skills, documents and notes, or only the given kinds, in one ranking."""
         return self._everything.search(query, kinds, limit)
@@ -255,7 +264,8 @@ class Project:
 
     def _place_of(self, key: str, path: str, or_else: str = "") -> str:
         """Return the full path of a file or directory to write to; raise ConfigError if it is not allowed."""
-        if reason := _placement_problem(self.directory, path):
+        reason = _notes_problem(self.config) if key == "notes.path" else _placement_problem(self.directory, path)
+        if reason:
             raise ConfigError(f"{key}: {os.path.join(self.directory, path)} {reason}{or_else}")
         return os.path.join(self.directory, path)
 
@@ -684,7 +694,10 @@ def load_config(
     left = _finish_killed_commands()
     loaded = _load_named(root, flags or {}) if root is not None else _load_around(start, flags or {})
     places = {"notes.path": loaded.notes.path, "documents.path": loaded.documents.path}
-    reasons = {key: _placement_problem(loaded.project, path) for key, path in places.items()}
+    reasons = {
+        "notes.path": _notes_problem(loaded),
+        "documents.path": _placement_problem(loaded.project, loaded.documents.path),
+    }
     warnings = *left, *(f"{key} is ignored: {places[key]} {reason}" for key, reason in reasons.items() if reason)
     return loaded._replace(warnings=(*loaded.warnings, *warnings)) if warnings else loaded
 
@@ -759,10 +772,60 @@ def _placement_problem(project: str, path: str) -> str:
     """
     project = os.path.realpath(project)
     real = os.path.realpath(os.path.join(project, path))
-    is_inside = real.startswith(os.path.join(project, ""))
-    parts = (real[len(project) :] if is_inside else real).casefold().split(os.sep)
-    if any(name in parts for name in REPOSITORY_DIRECTORIES):
-        return "is in the directory of a version control system: choose a path outside of it"
     if real == project:
         return "is the project itself: choose a path in it"
+    is_inside = real.startswith(os.path.join(project, ""))
+    if is_inside:
+        reason = why_not_written(real[len(project) + 1 :])
+    else:
+        reason = REPOSITORY if REPOSITORY_DIRECTORIES.intersection(real.casefold().split(os.sep)) else ""
+    if reason:
+        return f"cannot be used because {reason}: choose another path, such as one in .onhand"
     return "" if is_inside or os.path.isabs(path) else "is a link out of the project: use the target of the link"
+
+
+def _notes_problem(loaded: Config) -> str:
+    """Return why notes must not be written to the configured directory and what to use instead; "" if they may be."""
+    path = loaded.notes.path
+    return _placement_problem(loaded.project, path) or _overlap_problem(loaded, path)
+
+
+def _overlap_problem(loaded: Config, path: str) -> str:
+    """Return a problem if notes would be read as context or skills, or context or skills as notes."""
+    notes = _folded_place(loaded.project, path)
+    roots = {
+        "context": (loaded.context.root, *loaded.context.extra_roots),
+        "skills": (*loaded.skills.roots, *_usual_skills(loaded, notes)),
+    }
+    for corpus, names in roots.items():
+        for name in names:
+            root = _folded_place(loaded.project, name)
+            if root.startswith(notes) or (notes.startswith(root) and not _is_passed_over(notes[len(root) :])):
+                return (
+                    f"overlaps with {name}, from which {corpus} is read, and notes never become that: "
+                    "choose another directory, such as .onhand/notes"
+                )
+    return ""
+
+
+def _folded_place(project: str, path: str) -> str:
+    return fold(os.path.join(os.path.realpath(os.path.join(project, path)), ""))
+
+
+def _is_passed_over(below: str) -> bool:
+    """Return whether a directory below a root is not searched."""
+    return any(name.startswith(".") or name in SKIPPED_DIRECTORIES for name in below.split(os.sep))
+
+
+def _usual_skills(loaded: Config, notes: str) -> tuple[str, ...]:
+    """Return the usual directories of skills that notes may overlap with; they need not exist yet."""
+    places = [loaded.project] if loaded.skills.usual else []
+    if loaded.skills.usual and loaded.skills.user:
+        places.append(os.path.expanduser("~"))
+    found = []
+    for place in places:
+        around = _folded_place(place, ".")
+        client = notes[len(around) :].partition(os.sep)[0] if notes.startswith(around) else ""
+        if client.startswith("."):
+            found.append(os.path.join(place, client, "skills"))
+    return tuple(found)

@@ -1,18 +1,24 @@
 """The names of files that hold secrets, and of files that programs run or obey without asking, in one table.
 
 `actions/workspace.py` enforces it for the file tools and `sandbox/policy.py` for sandboxed commands: each row says what
-either may do. Names are .gitignore patterns that apply at any depth and ignore case; a trailing slash means a
-directory. Nothing here opens a file. docs/adr/0027-one-table-of-sensitive-names.md explains the decisions.
+either may do. `closed_paths.py` enforces it for everything that is searched. Names are .gitignore patterns that
+apply at any depth and ignore case; a trailing slash means a directory. Nothing here opens a file.
+docs/adr/0027-one-table-of-sensitive-names.md explains the decisions.
 """
 
-import re
-from fnmatch import translate
-from typing import Literal, NamedTuple
+from __future__ import annotations
 
-Access = Literal["hidden", "read-only", "open"]
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Literal
+
+    Access = Literal["hidden", "read-only", "open"]
 
 
-class Row(NamedTuple):
+class Row(Record):
     """Names of one kind, and what the file tools and sandboxed commands may do with such a file."""
 
     kind: str
@@ -128,12 +134,49 @@ def _at_any_depth(name: str) -> str:
 HIDDEN_FROM_TOOLS = (*map(_at_any_depth, names_of(tools="hidden")), *(f"!{name}" for name in EXAMPLES))
 READ_ONLY_FOR_TOOLS = tuple(map(_at_any_depth, names_of(tools="read-only")))
 
-_HIDDEN = [name.lower() for name in names_of(commands="hidden")]
-_PLAIN = frozenset(name for name in _HIDDEN if "*" not in name and "/" not in name.rstrip("/"))
-_ENDINGS = frozenset(name[2:] for name in _HIDDEN if name.startswith("*."))
-_WILD = re.compile("|".join(translate(name) for name in _HIDDEN if "*" in name and not name.startswith("*.")))
-_NESTED = {"/" + name for name in _HIDDEN if "/" in name.rstrip("/")}
-_LAST_OF_NESTED = frozenset(re.sub(".*/(?=.)", "", name) for name in _NESTED)
+
+class NameSet:
+    """Names that paths are compared with, fast enough for every file of a workspace. Paths are in lower case."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        lower = [name.lower() for name in names]
+        self._plain = frozenset(name for name in lower if "*" not in name and "/" not in name.rstrip("/"))
+        self._endings = frozenset(name[2:] for name in lower if name.startswith("*."))
+        self._wild = [tuple(name.split("*")) for name in lower if "*" in name and not name.startswith("*.")]
+        self._nested = {"/" + name for name in lower if "/" in name.rstrip("/")}
+        self._last_of_nested = frozenset(name[name.rstrip("/").rindex("/") + 1 :] for name in self._nested)
+
+    def match(self, name: str, directory: str, is_directory: bool) -> bool:
+        """Return whether a name in a directory is in the set; a name with a slash is that of a directory."""
+        if is_directory:
+            name += "/"
+        elif name.rpartition(".")[2] in self._endings and "." in name:
+            return True
+        if name in self._plain or (not is_directory and name not in EXAMPLES and self._is_wild(name)):
+            return True
+        return name in self._last_of_nested and any(
+            f"{directory}/{name}".lower().endswith(nested) for nested in self._nested
+        )
+
+    def cover(self, path: str) -> bool:
+        """Return whether a part of a path is in the set, as a file or as a directory."""
+        parts = path.split("/")
+        return any(
+            self.match(name, "/" + "/".join(parts[:at]), is_directory)
+            for at, name in enumerate(parts)
+            for is_directory in (False, True)
+        )
+
+    def _is_wild(self, name: str) -> bool:
+        return any(
+            len(name) >= len(start) + len(end) and name.startswith(start) and name.endswith(end)
+            for start, end in self._wild
+        )
+
+
+HIDDEN_NAMES = NameSet(names_of(tools="hidden"))
+READ_ONLY_NAMES = NameSet(names_of(tools="read-only"))
+_HIDDEN_FROM_COMMANDS = NameSet(names_of(commands="hidden"))
 
 
 def is_hidden_from_commands(name: str, directory: str, is_directory: bool) -> bool:
@@ -141,10 +184,4 @@ def is_hidden_from_commands(name: str, directory: str, is_directory: bool) -> bo
 
     This is called for every file of a workspace before each command, so it is fast.
     """
-    if is_directory:
-        name += "/"
-    elif name.rpartition(".")[2] in _ENDINGS and "." in name:
-        return True
-    if name in _PLAIN or (_WILD.fullmatch(name) and name not in EXAMPLES and not is_directory):
-        return True
-    return name in _LAST_OF_NESTED and any(f"{directory}/{name}".lower().endswith(nested) for nested in _NESTED)
+    return _HIDDEN_FROM_COMMANDS.match(name, directory, is_directory)

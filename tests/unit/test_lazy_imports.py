@@ -33,6 +33,7 @@ LAZY = {
     "onhand.config": COLD,
     "onhand.config.files": COLD,
     "onhand.corpora.blocks": COLD,
+    "onhand.closed_paths": COLD,
     "onhand.corpora.context": COLD,
     "onhand.corpora.documents": COLD,
     "onhand.corpora.federated": COLD,

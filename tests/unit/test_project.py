@@ -177,13 +177,13 @@ def test_every_setting_reaches_the_context(write: Write) -> None:
 
 def test_from_python_a_context_has_the_same_defaults() -> None:
     parameters = inspect.signature(Context).parameters
-    wired = ("project", "cache_file", "embedder", "unavailable")  # of the whole house, not of context
+    wired = ("project", "cache_file", "embedder", "unavailable", "closed")  # of the whole house, not of context
     defaults = {name: parameter.default for name, parameter in parameters.items() if name not in wired}
     assert defaults == ContextSettings()._asdict()
 
 
 def test_from_python_rules_and_notes_have_the_same_defaults() -> None:
-    wired = ("project", "directory", "cache_file", "embedder", "unavailable")
+    wired = ("project", "directory", "cache_file", "embedder", "unavailable", "closed")
     for made, said in ((Rules, RulesSettings()), (Notes, NotesSettings())):
         parameters = inspect.signature(made).parameters
         defaults = {name: parameter.default for name, parameter in parameters.items() if name not in wired}
@@ -233,12 +233,17 @@ def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Wr
         (".GIT", "the directory of a version control system"),
         ("part/../.git/hooks", "the directory of a version control system"),
         ("part/.hg/notes", "the directory of a version control system"),
+        (".ssh", "its name says that it may contain secrets"),
+        ("part/.Vscode/notes", "programs or agents obey files of its name"),
         (".", "is the project itself: choose a path in it"),
         ("part/..", "is the project itself: choose a path in it"),
     ],
 )
-def test_nothing_is_kept_where_a_repository_or_everything_is(write: Write, home: Path, path: str, reason: str) -> None:
-    write("onhand.toml", f"[notes]\npath = '{path}'\n[documents]\npath = '{path}'\n")
+def test_nothing_is_kept_where_a_repository_or_everything_is(
+    monkeypatch: pytest.MonkeyPatch, home: Path, path: str, reason: str
+) -> None:
+    for name in ("NOTES", "DOCUMENTS"):
+        monkeypatch.setenv(f"ONHAND_{name}_PATH", path)
     asked = load_config()
     assert [reason in warning for warning in asked.warnings] == [True, True]
     with pytest.raises(ConfigError, match=reason):
@@ -247,7 +252,7 @@ def test_nothing_is_kept_where_a_repository_or_everything_is(write: Write, home:
         _ = Project(asked).documents
     Project(asked).prepare_notes()
     assert "write_note" not in Project(asked).registry().names()
-    assert [found.name for found in home.rglob("*") if found.name != "onhand.toml"] == []
+    assert list(home.rglob("*")) == []
 
 
 def test_a_broken_configuration_is_refused(write: Write) -> None:
@@ -391,27 +396,29 @@ def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, mo
 @pytest.mark.parametrize(
     ("settings", "path"),
     [
-        ("root = 'src'\nwritable_roots = ['.git']", ".git/hooks/pre-commit"),
-        ("root = 'src'\nwritable_roots = ['link']", ".git/config"),
-        ("root = '.git'", ".git/config"),
-        ("root = '.github'", ".github/copilot-instructions.md"),
-        ("root = 'src'\nwritable_roots = ['.config']", ".config/gh/hosts.yml"),
+        ({"ROOT": "src", "WRITABLE_ROOTS": ".git"}, ".git/hooks/pre-commit"),
+        ({"ROOT": "src", "WRITABLE_ROOTS": "link"}, ".git/config"),
+        ({"ROOT": ".git"}, ".git/config"),
+        ({"ROOT": ".github"}, ".github/copilot-instructions.md"),
+        ({"ROOT": "src", "WRITABLE_ROOTS": ".config"}, ".config/gh/hosts.yml"),
     ],
 )
-def test_a_clone_opens_nothing_by_beginning_in_what_is_closed(
-    write: Write, home: Path, settings: str, path: str
+def test_a_root_that_begins_in_what_is_closed_opens_nothing(
+    write: Write, home: Path, settings: dict[str, str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("src/a.txt", ".git/hooks/a", ".github/a", ".config/gh/hosts.yml"):
         write(f"project/{name}", "")
     (home / "project" / "link").symlink_to(".git")
-    write("project/onhand.toml", f"[workspace]\n{settings}\n")
-    asked = load_config(str(home / "project"))
-    assert asked.warnings == ()  # all of it is in the project
+    monkeypatch.chdir(home / "project")
+    for name, value in settings.items():
+        monkeypatch.setenv(f"ONHAND_WORKSPACE_{name}", value)
+    asked = load_config()
+    assert asked.warnings == ()  # the user may name them
     workspace = Project(asked).workspace
     with pytest.raises(InputError, match=r"protected|closed"):
         workspace.resolve_for_writing(str(home / "project" / path))
-    write("project/onhand.toml", "[workspace]\nroot = 'src'\n")
-    assert Project(load_config(str(home / "project"))).workspace.resolve_for_writing("a.txt").inner == "a.txt"
+    monkeypatch.setenv("ONHAND_WORKSPACE_ROOT", "src")
+    assert Project(load_config()).workspace.resolve_for_writing("a.txt").inner == "a.txt"
 
 
 @requirement("mcp.stable-surface")

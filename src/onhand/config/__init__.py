@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from onhand.closed_paths import describe_sensitive
 from onhand.config.files import File, find, home, read, trust_store, user_file
 from onhand.config.settings import SECTIONS, SETTINGS, Config, InvalidValue, Setting
 from onhand.errors import ConfigError
@@ -40,6 +41,7 @@ __all__ = [
 REASONS = {  # why a setting of a project file needs trust, by its role
     "path": "leads out of the project",
     "program": "starts a program",
+    "program_path": "starts a program",
     "network": "reaches the network",
     "secret": "uses a secret of yours",
     "grant": "lets a model or a caller do more, or do it without asking you",
@@ -51,6 +53,7 @@ REASONS = {  # why a setting of a project file needs trust, by its role
     "model": "chooses who receives the text of your documents",
 }
 PATHS = ("path", "denied_path", "allowed_path", "access")
+READ_PATHS = ("path", "inside", "program_path")  # what they name may end up in a prompt
 DENIALS = ("deny", "denied_path")  # a project file can extend such lists, and shorten them only with trust
 MAX_PROBLEMS = 20  # a file can have thousands, and each suggestion costs a search
 MAX_SHOWN_CHARS = 60  # of a value or a key in a message
@@ -159,6 +162,7 @@ def resolve(
             warnings.append(describe_exposure(file.path))
             if file is user:
                 _block_exposed(settings, project, layers, environ, warnings, exposure_fix(file.path))
+    _drop_sensitive(settings, project, layers.project, environ, warnings)
     requests = _requests(settings, project, layers, environ)
     record = records.read(project)
     granted = [request for request in requests if trusting or (record and set(request.places) <= {*record.places})]
@@ -497,6 +501,45 @@ def _block(
 
 
 # Paths
+
+
+def _drop_sensitive(
+    settings: Sequence[Setting], project: str, layer: Layer, environ: Mapping[str, str], warnings: list[str]
+) -> None:
+    """Remove paths from the project's layer that lead to secrets; not even trust makes a project's file name those."""
+    for setting in settings:
+        given = layer.get(setting.key) if setting.role in READ_PATHS else None
+        if given is None:
+            continue
+        paths = given.value if isinstance(given.value, tuple) else (given.value,)
+        is_inner = setting.role == "inside"
+        reasons = {path: _why_sensitive(path, "" if is_inner else project, environ) for path in paths}
+        if not any(reasons.values()):
+            continue
+        del layer[setting.key]
+        rest = tuple(path for path in paths if not reasons[path])
+        if rest and isinstance(given.value, tuple):
+            layer[setting.key] = given._replace(value=rest)
+        warnings += [
+            f"{given.source}: {setting.key} ({_show(path)}) is ignored because {reason}"
+            for path, reason in reasons.items()
+            if reason
+        ]
+
+
+def _why_sensitive(path: str, project: str, environ: Mapping[str, str]) -> str:
+    """Return why a project's file may not name a path, or "" if it may; without a project, only its names count."""
+    expanded = _expand(path, environ)
+    reason = "" if os.path.isabs(expanded) else describe_sensitive(expanded)
+    if reason or not project:
+        return reason
+    base = os.path.realpath(project)
+    real = os.path.realpath(os.path.join(base, expanded))
+    try:
+        reason = describe_sensitive(os.path.relpath(real, base))
+    except ValueError:  # another drive
+        reason = ""
+    return reason or ("" if describe_sensitive(base) else describe_sensitive(real))
 
 
 def _expand(path: str, environ: Mapping[str, str]) -> str:

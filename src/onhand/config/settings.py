@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         "path",  # relative to the project; from a project file it needs trust if it leads out of the project
         "inside",  # a path inside another setting's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
+        "program_path",  # a path of a file that says which programs to start: the same, and so does the file's content
         "grant",  # lets a model or a caller do more: from a project file it needs trust; choices go from less to more
         "deny",  # forbids: a project file may add entries, and needs trust to leave out those of the user's file
         "denied_path",  # forbids a path: the same, wherever it leads
@@ -45,6 +46,7 @@ _ROLE_WORDS = {
     "denied_path": "a path",
     "allowed_path": "a path",
     "access": "a path",
+    "program_path": "a path",
     "inside": "a relative path without '..'",
     "secret": "the name of an environment variable",
 }
@@ -74,6 +76,11 @@ class Setting:
     def kind(self) -> str:
         """The kind of its values: "text", "integer", "number", "boolean", "list" or "choice"."""
         return "choice" if self.choices else KINDS[type(self.default)]
+
+    @property
+    def names_paths(self) -> bool:
+        """Whether its values are paths or names of files."""
+        return self.role in ("path", "inside", "program_path", "denied_path", "allowed_path", "access")
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -131,7 +138,7 @@ class Setting:
             raise InvalidValue
         if not given and self.default == "":
             return given  # the same as not set
-        if self.role in ("path", "inside", "denied_path", "allowed_path") and (not given.strip() or "\0" in given):
+        if self.names_paths and (not given.strip() or "\0" in given):
             raise InvalidValue
         if self.role == "inside" and not _stays_inside(given):
             raise InvalidValue
@@ -457,7 +464,7 @@ class McpSettings(Record):
     """Other MCP servers: which of them are used, how their tools are presented, and who approves changes."""
 
     files: tuple[str, ...] = setting(
-        (), 'JSON files of servers in the format of MCP clients, such as [".mcp.json"].', "program"
+        (), 'JSON files of servers in the format of MCP clients, such as [".mcp.json"].', "program_path"
     )
     trust: str = setting(
         "auto",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
 from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, section_documents, section_places
 from onhand.corpora.files import FoundFile, Problem, Stamp
@@ -143,8 +144,10 @@ class Context(FileCorpus):
         cache_file: str | None = None,
         embedder: Embedder | None = None,
         unavailable: str | None = None,
+        closed: ClosedPaths = BY_NAME,
     ) -> None:
         self.project = os.path.abspath(project)
+        self._closed = closed
         self.roots = _unique_roots(root, *extra_roots)
         self._pinned_names = tuple(f"{files.root_prefix(root)}{name}" for name in pinned)
         self._pinned_max_bytes = pinned_max_bytes
@@ -280,7 +283,7 @@ class Context(FileCorpus):
             if self._leads_out(root, directory):
                 problems.append(Problem(prefix, "a link out of the project: name its target in the configuration"))
                 continue
-            swept, left_out = files.sweep(directory)
+            swept, left_out = files.sweep(directory, closed=self._closed)
             for file in swept:
                 found.setdefault(prefix + file.name, file)
             problems += [Problem(prefix + problem.path or ".", problem.reason) for problem in left_out]

@@ -1,7 +1,8 @@
 """Find and read the files of a directory safely.
 
-Nothing outside the directory is ever opened, whatever its links say, and only regular files are opened. Files that
-cannot be used are reported, never raised: one bad file must not hide the others.
+Nothing outside the directory is ever opened, whatever its links say, and only regular files are opened. Closed paths
+are not read either, such as those whose names say that they may contain secrets. Files that cannot be used are
+reported, never raised: one bad file must not hide the others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import stat
 import time
 
 from onhand import fsio
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.record import Record
 from onhand.text import byte_order_mark
 
@@ -63,6 +65,7 @@ def sweep(
     max_files: int = MAX_FILES,
     names: Collection[str] = (),
     skips: Callable[[str], bool] | None = None,
+    closed: ClosedPaths = BY_NAME,
 ) -> tuple[list[FoundFile], list[Problem]]:
     """Return the files below a root with one of these suffixes, by name, and what was left out.
 
@@ -77,14 +80,19 @@ def sweep(
         return name in names if names else name.lower().endswith(suffixes)
 
     suffixes = (*suffixes, *map(str.lower, names))
+    real = os.path.realpath(root)
+    if reason := closed.why_closed(real):
+        return [], [Problem("", reason)] if os.path.isdir(real) else []
     for entry in _walk(root, problems, is_wanted, skips or _is_skipped):
         if len(found) >= max_files:
             problems.append(Problem("", f"more than {max_files:,} files: the rest is left out; choose a smaller root"))
             break
         try:
-            found.append(_resolve_entry(root, *entry, suffixes))
-        except Unreadable as reason:
-            problems.append(Problem(entry[0], str(reason)))
+            file = _resolve_entry(root, *entry, suffixes)
+            _check_open(closed, real, file.inner)
+            found.append(file)
+        except Unreadable as error:
+            problems.append(Problem(entry[0], str(error)))
     return sorted(found), sorted(problems)
 
 
@@ -227,10 +235,13 @@ def find_named(path: str) -> FoundFile:
     return find_unlinked(os.path.dirname(target), os.path.basename(target), os.path.basename(path))
 
 
-def find_inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> FoundFile:
+def find_inside(
+    directory: str, path: str, suffixes: tuple[str, ...] = ("",), closed: ClosedPaths = BY_NAME
+) -> FoundFile:
     """Return the file at a path inside a directory.
 
-    Neither the path nor a link may lead out of the directory, nor to a file without one of the suffixes.
+    Neither the path nor a link may lead out of the directory, to a closed path or to a file without one of the
+    suffixes.
     """
     plain = os.path.normpath(path).replace(os.sep, "/")
     if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look, so that nothing outside is revealed
@@ -240,7 +251,14 @@ def find_inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) ->
     if not is_inside(target, directory):
         raise Unreadable("it leads out of there")
     _check_suffix(target, suffixes)
-    return find_unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"), path)
+    inner = os.path.relpath(target, directory).replace(os.sep, "/")
+    _check_open(closed, directory, inner)
+    return find_unlinked(directory, inner, path)
+
+
+def _check_open(closed: ClosedPaths, root: str, inner: str) -> None:
+    if reason := closed.why_closed(root, inner):
+        raise Unreadable(reason)
 
 
 def find_unlinked(root: str, inner: str, name: str | None = None) -> FoundFile:

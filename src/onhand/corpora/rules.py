@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Annotated
 
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
 from onhand.corpora.blocks import (
     corpus_tool,
@@ -59,13 +60,15 @@ class RuleReference(Record):
     problem: str | None  # why it cannot be followed
 
 
-def follow_link(project: str, reference: RuleReference, path: str) -> tuple[RuleReference, FoundFile | None]:
+def follow_link(
+    project: str, reference: RuleReference, path: str, closed: ClosedPaths = BY_NAME
+) -> tuple[RuleReference, FoundFile | None]:
     """Return the reference with its target, and the target's file; a directory is fine and has no file."""
     inner = resolve_link(reference.source, path)
     if inner is None:
         return reference._replace(problem=f"the link to {reference.target!r} leads out of the project"), None
     try:
-        return reference._replace(path=inner), files.find_inside(project, inner)
+        return reference._replace(path=inner), files.find_inside(project, inner, closed=closed)
     except files.Unreadable as reason:
         full = os.path.join(project, inner)
         if os.path.isdir(full) and files.is_inside(full, project):
@@ -161,8 +164,11 @@ class RuleFiles:
     such as one that is meant for one person.
     """
 
-    def __init__(self, project: str, names: Sequence[str], skipped: Sequence[str]) -> None:
+    def __init__(
+        self, project: str, names: Sequence[str], skipped: Sequence[str], closed: ClosedPaths = BY_NAME
+    ) -> None:
         self.project = project
+        self.closed = closed
         self.names = _check_names(names)
         self._skipped = frozenset(skipped)
         self._ignored = IgnoreFiles(project)
@@ -171,7 +177,7 @@ class RuleFiles:
     def all(self) -> tuple[dict[str, FoundFile], list[Problem]]:
         """Return the rule file of every directory, by path, and what was left out."""
         self._ignored.refresh()
-        swept, problems = files.sweep(self.project, names=self.names, skips=self._skips)
+        swept, problems = files.sweep(self.project, names=self.names, skips=self._skips, closed=self.closed)
         chosen: dict[str, FoundFile] = {}
         for file in sorted(swept, key=lambda file: self.names.index(file.name.rpartition("/")[2])):
             if file.stamp.size:
@@ -221,7 +227,7 @@ class RuleFiles:
         for name in self.names:
             path = f"{directory}/{name}".lstrip("/")
             try:
-                file = files.find_inside(self.project, path, self._endings)
+                file = files.find_inside(self.project, path, self._endings, self.closed)
             except files.Unreadable as reason:
                 is_missing = isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError)
                 if not is_missing and not self._is_stand_in(path):
@@ -242,7 +248,7 @@ class RuleFiles:
             inner = resolve_link(file.name, content.removeprefix("@"))
             if inner is None or not inner.lower().endswith(files.MARKDOWN) or "\n" in content or "\0" in content:
                 return file
-            return files.find_inside(self.project, inner, files.MARKDOWN)._replace(name=file.name)
+            return files.find_inside(self.project, inner, files.MARKDOWN, self.closed)._replace(name=file.name)
         except files.Unreadable:
             return file
 
@@ -377,9 +383,10 @@ class Rules(FileCorpus):
         cache_file: str | None = None,
         embedder: Embedder | None = None,
         unavailable: str | None = None,
+        closed: ClosedPaths = BY_NAME,
     ) -> None:
         self.project = os.path.abspath(project)
-        self._files = RuleFiles(self.project, names, skipped)
+        self._files = RuleFiles(self.project, names, skipped, closed)
         self._max_bytes = max_bytes
         self._max_file_bytes = max_file_bytes
         self._references: tuple[RuleReference, ...] = ()
@@ -526,7 +533,9 @@ class Rules(FileCorpus):
                 problems.append(Problem(source, f"its links are not followed: there are more than {MAX_ALL_LINKS:,}"))
                 continue
             for text, target, path, line in links:
-                reference, file = follow_link(self.project, RuleReference(source, line, text, target, "", None), path)
+                reference, file = follow_link(
+                    self.project, RuleReference(source, line, text, target, "", None), path, self._files.closed
+                )
                 references.append(reference)
                 if file and file.inner.lower().endswith(TEXTS) and reference.path not in rules:
                     pages.setdefault(reference.path, file)

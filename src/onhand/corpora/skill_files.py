@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
 from onhand.corpora.files import FoundFile, Problem
 from onhand.markdown.frontmatter import read_front_matter
@@ -332,14 +333,14 @@ def has_usual(directory: str) -> bool:
     return any(os.path.isdir(os.path.join(directory, client, "skills")) for client in _clients(directory))
 
 
-def sweep_roots(roots: Sequence[SkillRoot], max_file_bytes: int) -> SkillSweep:
+def sweep_roots(roots: Sequence[SkillRoot], max_file_bytes: int, closed: ClosedPaths = BY_NAME) -> SkillSweep:
     """Return the files of every skill below the roots."""
     skills: dict[str, FoundFile] = {}
     others: dict[str, FoundFile] = {}
     places: dict[str, SkillRoot] = {}
     problems: list[Problem] = []
     for root in roots:
-        swept, left_out = files.sweep(root.directory)
+        swept, left_out = files.sweep(root.directory, closed=closed)
         problems += _report_problems(root, left_out, roots)
         homes = _homes(file.name for file in swept)
         problems += _find_misspelt(root, (file.name for file in swept), homes)

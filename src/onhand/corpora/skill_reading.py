@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
 from onhand.corpora.blocks import escape, render_block
 from onhand.corpora.files import FoundFile
@@ -153,6 +154,7 @@ class SkillPlace(Record):
     directory: str
     pages: Collection[str]  # its pages except SKILL.md, as paths inside it
     skills_below: tuple[str, ...]  # directories inside it that are skills themselves, each ending with a slash
+    closed: ClosedPaths = BY_NAME
 
 
 def read_skill(skill: Skill, place: SkillPlace, max_file_bytes: int) -> SkillReading:
@@ -226,7 +228,7 @@ def files_of(place: SkillPlace) -> tuple[str, ...]:
 def bytes_of(skill: Skill, place: SkillPlace, path: str, max_file_bytes: int) -> bytes:
     """Return the content of a file of a skill, byte for byte."""
     try:
-        file = files.find_inside(place.directory, path)
+        file = files.find_inside(place.directory, path, closed=place.closed)
         if file.stamp.size > max_file_bytes:
             raise files.Unreadable(f"{file.stamp.size:,} bytes, more than {max_file_bytes:,}: raise max_file_bytes")
         return files.read_bytes(file, max_file_bytes)
@@ -246,7 +248,7 @@ def broken_links(links: Sequence[LinkedFile], directory: str) -> Iterator[str]:
 
 def _text(skill: Skill, place: SkillPlace, path: str, max_file_bytes: int) -> str:
     try:
-        return files.read(files.find_inside(place.directory, path), max_file_bytes)[0]
+        return files.read(files.find_inside(place.directory, path, closed=place.closed), max_file_bytes)[0]
     except files.Unreadable as reason:
         raise _unreadable(skill, path, reason) from None
 
@@ -266,7 +268,7 @@ def _why_unreadable(directory: str, path: str) -> str | None:
 
 def _list_files(place: SkillPlace) -> tuple[list[FoundFile], tuple[str, ...]]:
     """Return the files of a skill, except hidden ones and those of skills below it, and a note if there are more."""
-    swept, _ = files.sweep(place.directory, ("",), MAX_LISTED + 1)
+    swept, _ = files.sweep(place.directory, ("",), MAX_LISTED + 1, closed=place.closed)
     listed = [
         file
         for file in swept[:MAX_LISTED]

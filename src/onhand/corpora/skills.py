@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
+from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files, skill_catalog, skill_files, skill_reading
 from onhand.corpora.blocks import corpus_tool, escape, required_query, suggest_names
 from onhand.corpora.federated import Finding, Findings
@@ -167,8 +168,10 @@ class Skills(FileCorpus):
         cache_file: str | None = None,
         embedder: Embedder | None = None,
         unavailable: str | None = None,
+        closed: ClosedPaths = BY_NAME,
     ) -> None:
         self.project = os.path.abspath(project)
+        self._closed = closed
         self._named = tuple(roots)
         self._usual = usual
         self._home = home
@@ -335,7 +338,7 @@ class Skills(FileCorpus):
     def _update(self) -> tuple[bool, list[Problem]]:
         roots, problems = skill_files.roots_of(self.project, self._home, self._named, self._usual)
         before = list(self._swept.places)
-        self._swept = skill_files.sweep_roots(roots, self._max_file_bytes)
+        self._swept = skill_files.sweep_roots(roots, self._max_file_bytes, self._closed)
         changed = self._index.refresh(self._swept.found)
         if changed or before != list(self._swept.places):
             self._index_names()
@@ -399,7 +402,7 @@ class Skills(FileCorpus):
                 for one in self._swept.places
                 if one.startswith(below) and one != skill.directory
             )
-            return skill, SkillPlace(directory, pages, tuple(others))
+            return skill, SkillPlace(directory, pages, tuple(others), self._closed)
 
     def _verdict(self, path: str) -> SkillVerdict:
         file, name = self._swept.found[path], self._name_of(split_path(path)[0])

@@ -187,7 +187,7 @@ def test_ignored_and_vendored_directories_have_no_rules(root: Path, write: Write
     assert inside.notes == ("node_modules/ is vendored or ignored by .gitignore: its rules do not count",)
     assert "[node_modules/ is vendored" in inside.text
     assert Rules(root, skipped=["src"]).paths() == (
-        *("AGENTS.md", ".git/x/AGENTS.md", ".github/workflows/AGENTS.md", "node_modules/pkg/AGENTS.md"),
+        *("AGENTS.md", ".github/workflows/AGENTS.md", "node_modules/pkg/AGENTS.md"),
         "vendor/lib/AGENTS.md",
     )
 
