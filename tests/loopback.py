@@ -24,11 +24,13 @@ class Asked(NamedTuple):
 class Reply(NamedTuple):
     """What goes back; `cut` breaks the connection off after so many bytes of the body.
 
+    A body may be an iterator, which is stopped when the other side hangs up.
+
     With `then`, the body is only the beginning: the connection stays open until that returns, with a function to read
     from it, which gives nothing once the other side has hung up.
     """
 
-    body: bytes | str | dict[str, Any] | list[Any] = b""
+    body: bytes | str | dict[str, Any] | list[Any] | Iterator[bytes] = b""
     status: int = 200
     headers: dict[str, str] = {}  # noqa: RUF012  # of one reply; nobody writes to it
     cut: int | None = None
@@ -54,14 +56,21 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[Loopback]:
             asked = Asked(self.command, self.path, headers, self.rfile.read(length))
             loopback.asked.append(asked)
             reply = answer(asked)
-            body = reply.body if isinstance(reply.body, bytes | str) else json.dumps(reply.body)
+            pieces = reply.body if isinstance(reply.body, Iterator) else None
+            given = b"" if pieces else reply.body
+            body = given if isinstance(given, bytes | str) else json.dumps(given)
             raw = body.encode() if isinstance(body, str) else body
             self.send_response(reply.status)
-            length_header = {} if reply.then else {"Content-Length": str(len(raw))}
+            length_header = {} if reply.then or pieces else {"Content-Length": str(len(raw))}
             for name, value in {**length_header, **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(raw[: reply.cut])
+            for piece in pieces or ():
+                try:
+                    self.wfile.write(piece)
+                except OSError:  # the other side has hung up
+                    break
             if reply.then:
                 self.wfile.flush()
                 reply.then(self.connection.recv)

@@ -545,6 +545,7 @@ mcp.skills-extension own Skills are listed with the digest and size of every fil
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
 mcp.http-limits own Over HTTP, whoever is silent, slow or opens too much is closed and keeps nobody else out.
 mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
+mcp.upstream-limits own A response that is too long, too deep or endless costs its caller an error at once, and nobody else.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 

@@ -14,6 +14,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
+from onhand.json_rpc import MessageScanner, find_id
+
 CHUNK_BYTES = 64 * 1024
 MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a line that is too long; more than that is not a message
 
@@ -21,17 +23,17 @@ Value = TypeVar("Value")
 
 
 class LongLine(NamedTuple):
-    """A line that exceeds the limit; the rest of it was skipped."""
+    """A line that exceeds the limit and was skipped."""
 
-    head: bytes
+    id: int | str | None  # of the message on it, if it can be found
 
 
 class EndlessLine(Exception):  # ends a connection and is never shown
     """A line exceeds even the limit for skipping."""
 
-    def __init__(self, head: bytes) -> None:
+    def __init__(self, line: LongLine) -> None:
         super().__init__("the line is too long")
-        self.head = head
+        self.line = line
 
 
 class LineReader:
@@ -64,23 +66,24 @@ class LineReader:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         self._searched = 0
-        return line if end <= self._max_bytes else LongLine(line[:CHUNK_BYTES])
+        return line if end <= self._max_bytes else LongLine(find_id(line))
 
     def _skip_line(self) -> LongLine:
         """Read past the rest of the line without keeping it."""
-        head = bytes(self._buffer[:CHUNK_BYTES])
-        skipped = len(self._buffer)
+        scanner, skipped = MessageScanner(), len(self._buffer)
+        scanner.scan(bytes(self._buffer))
         self._buffer.clear()
         self._searched = 0
         while chunk := os.read(self._descriptor, CHUNK_BYTES):
             end = chunk.find(b"\n")
+            scanner.scan(chunk if end < 0 else chunk[:end])
             if end >= 0:
                 self._buffer += chunk[end + 1 :]
                 break
             skipped += len(chunk)
             if skipped > MAX_SKIPPED_BYTES:
-                raise EndlessLine(head)
-        return LongLine(head)
+                raise EndlessLine(LongLine(scanner.id))
+        return LongLine(scanner.id)
 
 
 class BlockingWorker:

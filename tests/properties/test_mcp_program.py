@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.mcp.upstream_transport import MAX_DEPTH, flatten_json
+from onhand.mcp.upstream_messages import MAX_DEPTH, flatten_json
 from requirements import requirement
 
 VALUES = st.recursive(

@@ -12,6 +12,7 @@ from acp.agent.connection import AgentSideConnection
 
 from onhand.acp.agent import EditorAgent
 from onhand.errors import InputError
+from onhand.json_rpc import find_id
 from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
 from onhand.text import repair_surrogates
 from onhand.tools.tool import copy_json
@@ -48,7 +49,10 @@ class EditorTransport:
         while True:
             try:
                 line = await self._reader.run(self._lines.next)
-            except (EndlessLine, OSError):
+            except EndlessLine as error:
+                await self.send(reject_long_line(error.line).as_json())
+                return None
+            except OSError:
                 return None
             if line is None:
                 return None
@@ -76,7 +80,9 @@ def parse_message(line: bytes) -> Json | ErrorResponse | None:
         return None
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return ErrorResponse(find_id(line), INVALID_REQUEST, "the message is nested too deeply: flatten it")
+    except ValueError:
         return ErrorResponse(None, PARSE_ERROR, "this line is not JSON: send one message per line, in UTF-8")
     if not isinstance(value, dict):
         return ErrorResponse(None, INVALID_REQUEST, "a message must be a JSON object; this protocol has no batches")
@@ -91,7 +97,7 @@ def parse_message(line: bytes) -> Json | ErrorResponse | None:
 
 def reject_long_line(line: LongLine) -> ErrorResponse:
     """Return the error for a line that is too long."""
-    return ErrorResponse(None, INVALID_REQUEST, f"a line has more than {MAX_LINE_BYTES:,} bytes: send less at once")
+    return ErrorResponse(line.id, INVALID_REQUEST, f"a line has more than {MAX_LINE_BYTES:,} bytes: send less at once")
 
 
 def _check_response(message: Json, id: str | int | None) -> Json | ErrorResponse:

@@ -6,7 +6,6 @@ answered, an id is answered once, lines have a maximum length, and only so many 
 
 import asyncio
 import json
-import re
 from typing import Any, NamedTuple, NoReturn
 
 import anyio
@@ -16,6 +15,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
+from onhand.json_rpc import find_id
 from onhand.mcp.surface import Surface, build_server
 from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
 
@@ -23,12 +23,6 @@ MAX_LINE_BYTES = 4 * 1024 * 1024  # as much as the SDK accepts over HTTP
 MAX_CONCURRENT_REQUESTS = 1_000  # further ones wait in the pipe, so that a flood costs its sender and not us
 FINISH_S = 1.5  # for running requests after the client has disconnected; clients kill us after two seconds
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-# The members at the head of an object that are strings or numbers: after them, an "id" belongs to the message itself.
-# Groups are not possessive, which Python before 3.11.5 gets wrong; each matches in one way only, so that costs nothing.
-_SCALAR = rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*"|[-+.0-9eE]++|true|false|null)'
-_MEMBER = rb'"(?!id")[^"\\]*+"\s*+:\s*+' + _SCALAR + rb"\s*+,\s*+"
-_HEAD_ID = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb')*"id"\s*+:\s*+(-?[0-9]{1,18}+|"[^"\\]{0,256}+")\s*+[,}]')
 
 
 async def serve(surface: Surface) -> None:
@@ -97,8 +91,8 @@ class StdioConnection:
                 while (line := await self._reader.run(self._lines.next)) is not None:
                     await self._handle_line(line)
             except EndlessLine as error:
-                reason = refuse_long_line(error.head).text
-                await self.send(Refusal(types.INVALID_REQUEST, f"{reason} The connection is closed.").message())
+                refusal = refuse_long_line(error.line)
+                await self.send(refusal._replace(text=f"{refusal.text} The connection is closed.").message())
             except (OSError, anyio.BrokenResourceError):
                 return  # the client has disconnected, or the server has ended
             with anyio.move_on_after(FINISH_S):
@@ -112,7 +106,7 @@ class StdioConnection:
             self._finish(message.id)
 
     async def _handle_line(self, line: bytes | LongLine) -> None:
-        message = refuse_long_line(line.head) if isinstance(line, LongLine) else parse_message(line)
+        message = refuse_long_line(line) if isinstance(line, LongLine) else parse_message(line)
         if message is None:
             return
         if isinstance(message, types.JSONRPCRequest):
@@ -169,22 +163,10 @@ def encode_message(message: types.JSONRPCMessage) -> bytes:
         return encode_message(Refusal(types.INTERNAL_ERROR, text, message.id).message())
 
 
-def refuse_long_line(head: bytes) -> Refusal:
-    """Return the error for a line that is too long, of which only the head was kept."""
+def refuse_long_line(line: LongLine) -> Refusal:
+    """Return the error for a line that is too long."""
     text = f"The message has more than {MAX_LINE_BYTES:,} bytes. Send less at once."
-    return Refusal(types.INVALID_REQUEST, text, find_id(head))
-
-
-def find_id(head: bytes) -> int | str | None:
-    """Return the id of a message from its head, if the id comes before any nested value."""
-    match = _HEAD_ID.match(head)
-    if match is None:
-        return None
-    try:
-        request_id: int | str = json.loads(match[1])
-    except ValueError:  # a control character, or not UTF-8
-        return None
-    return request_id
+    return Refusal(types.INVALID_REQUEST, text, line.id)
 
 
 def _validate_message(value: Any) -> types.JSONRPCMessage | Refusal | None:

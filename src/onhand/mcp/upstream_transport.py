@@ -1,14 +1,12 @@
 """Start an upstream server's program or connect to its address, and explain why that failed.
 
-A program exchanges one JSON message per line. The SDK's own transport accepts lines of any length, ends at the first
-byte that is not UTF-8, and drops responses that it cannot parse, so that their caller waits forever. Here, lines are
-limited, and a response that cannot be parsed becomes an error for the request that waits for it.
+A program exchanges one JSON message per line. The SDK's own transport for programs accepts lines of any length, ends at
+the first byte that is not UTF-8, and drops responses that it cannot parse, so it is not used.
 """
 
 import json
 import math
 import os
-import re
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
@@ -16,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types as types
 from anyio.abc import ByteReceiveStream, Process
 from mcp import MCPError
@@ -27,22 +26,21 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from onhand.errors import OnhandError
+from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp.sanitize import clean_line
 from onhand.mcp.servers import ServerConfig, expand_variables
+from onhand.mcp.upstream_http import MAX_SSE_BYTES, limit_response
+from onhand.mcp.upstream_messages import MAX_MESSAGE_BYTES, read_messages
 from onhand.text import repair_surrogates
 
-MAX_LINE_BYTES = 32 * 1024 * 1024  # enough for a picture
 KEPT_STDERR_LINES = 20  # the last output of a program mostly says why it ended
 MAX_STDERR_LINE_BYTES = 1000
 MAX_REASON_CHARS = 300
 STOP_S = 1.0  # time for a program to end after its input was closed, and again after it was terminated
 REAP_S = 10.0  # on a busy machine; only a gateway that is closing waits for it
-MAX_DEPTH = 200  # of nested JSON: anything deeper is dropped, and the rest of the message is used
-MAX_FLATTENED_BYTES = 4 * 1024 * 1024  # of a line that is searched for such nesting: at most a second of work
-_JSON_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)  # an unterminated string is one too
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
-_EDGE_BYTES = 4096  # of a line that is too long: its id is near one of its ends
+
+
+_CLOSED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
 class ServerTransport:
@@ -99,7 +97,7 @@ class ServerTransport:
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_read, process, incoming, on_end)
+                tasks.start_soon(_read, process, incoming, self._stderr, on_end)
                 tasks.start_soon(_write, process, outgoing, on_end)
                 tasks.start_soon(_read_stderr, process, self._stderr)
                 try:
@@ -111,6 +109,8 @@ class ServerTransport:
         finally:
             for stream in (incoming, read, write, outgoing):
                 stream.close()
+            with anyio.CancelScope(shield=True):
+                await _close_output(process)
 
     @asynccontextmanager
     async def _connect(self) -> AsyncGenerator[Any, None]:
@@ -119,19 +119,29 @@ class ServerTransport:
         url = self._expand(server.url)
         headers = {name: self._expand(value, f": header {name}") for name, value in server.headers.items()}
         if server.transport == "sse":
-            async with sse_client(url, headers, auth=self._auth) as streams:
+            async with sse_client(url, headers, httpx_client_factory=self._http_client, auth=self._auth) as streams:
                 yield streams
             return
 
-        async def record_status(response: Any) -> None:
-            self._http_status = response.status_code  # which the SDK's errors do not contain
-
         async with (
-            create_mcp_http_client(headers, auth=self._auth) as http,
-            streamable_http_client(url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
+            self._http_client(headers, auth=self._auth) as http,
+            streamable_http_client(url, http_client=http, max_sse_event_size=None) as streams,
         ):
-            http.event_hooks = {"response": [record_status]}
             yield streams
+
+    def _http_client(
+        self, headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: Any = None
+    ) -> httpx2.AsyncClient:
+        """Return a client whose responses are limited. The SDK has no such limit, except for events."""
+        client = create_mcp_http_client(headers, timeout, auth)
+
+        async def limit(response: httpx2.Response) -> None:
+            self._http_status = response.status_code  # which the SDK's errors do not contain
+            max_bytes = MAX_SSE_BYTES if self._server.transport == "sse" else MAX_MESSAGE_BYTES
+            limit_response(response, max_bytes, self._server.timeout_s)
+
+        client.event_hooks = {"response": [limit]}
+        return client
 
     def _expand(self, text: str, part: str = "") -> str:
         return expand_variables(text, self._environ, f"server {self._server.key}{part}")
@@ -150,16 +160,16 @@ def working_directory(server: ServerConfig) -> str | None:
     return os.path.expanduser(server.cwd) if server.cwd else None
 
 
-async def _read(process: Process, incoming: Any, on_end: Callable[[], None]) -> None:
+async def _read(process: Process, incoming: Any, problems: deque[str], on_end: Callable[[], None]) -> None:
     assert process.stdout is not None
     try:
         async with incoming:
-            async for line in read_lines(process.stdout, MAX_LINE_BYTES):
-                message = parse_line(line)
-                if message is not None:
-                    await incoming.send(message)
+            async for message in read_messages(process.stdout):
+                await incoming.send(message)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         pass  # either side has closed, which the session sees as the end of the stream
+    except UpstreamError as error:
+        problems.append(str(error))
     finally:
         on_end()
 
@@ -179,99 +189,19 @@ async def _read_stderr(process: Process, lines: deque[str]) -> None:
     assert process.stderr is not None
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async for line in read_lines(process.stderr, MAX_STDERR_LINE_BYTES):
-            lines.append(line[:MAX_STDERR_LINE_BYTES].decode(errors="replace").strip())
+            lines.append(line.decode(errors="replace").strip())
 
 
 async def read_lines(stream: ByteReceiveStream, max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the lines of a stream; of a line that is too long, its first and last bytes with a NUL between them."""
-    parts: list[bytes] = []
-    size = 0
+    """Yield the lines of a stream, each cut to its first bytes."""
+    line = b""
     with suppress(anyio.EndOfStream):
         while True:
             *ends, rest = (await stream.receive(65_536)).split(b"\n")
             for end in ends:
-                yield _join_parts([*parts, end], size + len(end), max_bytes)
-                parts, size = [], 0
-            parts.append(rest)
-            size += len(rest)
-            if size > max_bytes and len(parts) > 2:
-                parts = [parts[0], (parts[-2] + parts[-1])[-_EDGE_BYTES:]]
-
-
-def _join_parts(parts: list[bytes], size: int, max_bytes: int) -> bytes:
-    if size <= max_bytes:
-        return b"".join(parts)
-    return parts[0][:_EDGE_BYTES] + b"\0" + b"".join(parts[1:])[-_EDGE_BYTES:]
-
-
-def parse_line(line: bytes) -> SessionMessage | None:
-    """Return the message of a line, an error response if only its id can be read, or None if not even that."""
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        pass
-    if b"\0" in line:
-        return _error_response(_find_id(line), f"the response has more than {MAX_LINE_BYTES:,} bytes: ask for less")
-    try:
-        value = _load_json(line)
-    except (ValueError, RecursionError):
-        return _error_response(_find_id(line), "the response is not JSON") if line.lstrip().startswith(b"{") else None
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_python(_repair_texts(value), by_name=False))
-    except (ValidationError, RecursionError):
-        request_id = value.get("id") if isinstance(value, dict) and "method" not in value else None
-        return _error_response(request_id, "the response is not a JSON-RPC message")
-
-
-def _load_json(line: bytes) -> Any:
-    try:
-        return json.loads(line.decode(errors="replace"), strict=False)
-    except RecursionError:
-        if len(line) > MAX_FLATTENED_BYTES:
-            raise
-        return json.loads(flatten_json(line).decode(errors="replace"), strict=False)
-
-
-def flatten_json(line: bytes) -> bytes:
-    """Return JSON with null in place of everything that is nested too deeply for a parser."""
-    parts: list[bytes] = []
-    depth = end = 0
-    for token in _JSON_TOKEN.finditer(line):
-        if token[0] in (b"[", b"{"):
-            if depth == MAX_DEPTH:
-                parts += [line[end : token.start()], b"null"]
-            depth += 1
-        elif token[0] in (b"]", b"}"):
-            depth -= 1
-            if depth == MAX_DEPTH:
-                end = token.end()
-    return b"".join([*parts, line[end:]])
-
-
-def _repair_texts(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Return a JSON value without lone surrogates, which JSON can contain but nothing can encode."""
-    if isinstance(value, str):
-        return repair_surrogates(value)
-    if depth == 0:
-        return None
-    if isinstance(value, dict):
-        return {repair_surrogates(key): _repair_texts(item, depth - 1) for key, item in value.items()}
-    return [_repair_texts(item, depth - 1) for item in value] if isinstance(value, list) else value
-
-
-def _find_id(line: bytes) -> Any:
-    """Return the request id near the beginning or the end of a line that cannot be parsed."""
-    head, _, tail = line.partition(b"\0")
-    before = head[:_EDGE_BYTES].partition(b'"result"')[0]
-    found = _ID.search(before) or next(reversed(list(_ID.finditer((tail or line)[-200:]))), None)
-    return json.loads(found.group(1)) if found else None
-
-
-def _error_response(request_id: Any, reason: str) -> SessionMessage | None:
-    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
-        return None
-    error = types.ErrorData(code=types.INTERNAL_ERROR, message=reason)
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+                yield (line + end)[:max_bytes]
+                line = b""
+            line = (line + rest)[:max_bytes]
 
 
 async def _stop(process: Process) -> None:
@@ -288,8 +218,15 @@ async def _stop(process: Process) -> None:
             await terminate_posix_process_tree(process, STOP_S)
         with anyio.move_on_after(REAP_S):
             await process.wait()  # a killed program that nobody waits for stays as a zombie
+
+
+async def _close_output(process: Process) -> None:
+    """Close the output of a program that has ended: a pipe with unread data in it would stay open."""
     for stream in (process.stdout, process.stderr):
-        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with anyio.move_on_after(STOP_S), suppress(*_CLOSED):
+            while stream is not None:
+                await stream.receive()
+        with suppress(*_CLOSED):
             if stream is not None:
                 await stream.aclose()
 

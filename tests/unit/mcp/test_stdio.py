@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 
 from onhand.mcp import stdio
 from onhand.mcp.stdio import (
-    MAX_LINE_BYTES,
     Refusal,
     converse,
     encode_message,
-    find_id,
     parse_message,
-    refuse_long_line,
 )
 from onhand.mcp.surface import Surface
 from onhand.tools import Tool
@@ -237,25 +234,6 @@ def test_every_request_with_a_readable_id_is_parsed_or_refused_with_that_id(para
 @given(st.binary(max_size=60))
 def test_no_line_makes_the_parser_fail(raw: bytes) -> None:
     parse_message(raw)
-    find_id(raw)
-
-
-@pytest.mark.parametrize(
-    ("head", "request_id"),
-    [
-        (b'{"jsonrpc":"2.0","id":19,"method":"ping","params":{"x":"aaa', 19),
-        (b'{ "method" : "a\\"b" , "id" : "x" , "params":{', "x"),
-        (b'{"params":{"id":3},"id":4}', None),  # what is nested may be as long as it likes
-        (b'{"params":{"id":3', None),
-        (b'{"id":{"id":3},', None),
-        (b'{"id":12', None),  # the digits may go on
-        (b'["id",3]', None),
-    ],
-)
-def test_the_id_of_a_long_message_is_read_from_its_head(head: bytes, request_id: int | str | None) -> None:
-    assert find_id(head) == request_id
-    assert refuse_long_line(head).id == request_id
-    assert f"{MAX_LINE_BYTES:,}" in refuse_long_line(head).text
 
 
 def test_a_response_that_cannot_be_encoded_becomes_an_error_with_its_id() -> None:
