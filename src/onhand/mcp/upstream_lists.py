@@ -30,6 +30,7 @@ MAX_PAGES = 1_000
 MAX_ITEMS = 50_000  # of each kind
 MAX_PROBLEMS = 100  # of one server
 MAX_PAGE_PROBLEMS = 20
+MAX_ITEM_DEPTH = 150  # of an item; messages are cut at a greater depth, so whatever was cut is deeper than this
 MAX_QUOTED_CHARS = 100  # of a name or a reason
 MAX_FILE_BYTES = 256 * 1024 * 1024
 DROPPED = "onhand/refused"  # in the `_meta` of a page: the problems with what was dropped from it
@@ -225,7 +226,12 @@ def _dropped_from(page: types.Result) -> list[str]:
 
 def _find_invalid(kind: _Kind, method: str, version: str, page: dict[str, Any]) -> dict[int | str, str]:
     """Return why items, by their number, and other fields of a page, by their name, are invalid."""
-    invalid: dict[int | str, str] = {}
+    items = page.get(kind.field)
+    invalid: dict[int | str, str] = {
+        number: f"it is nested more than {MAX_ITEM_DEPTH} levels deep"
+        for number, item in enumerate(items if isinstance(items, list) else ())
+        if _is_deeper_than(MAX_ITEM_DEPTH, item)
+    }
     for location, reason in (*_errors_of_version(method, version, page), *_errors_of_model(kind.page, page)):
         if location[0] == kind.field and len(location) > 1 and isinstance(location[1], int):
             invalid.setdefault(location[1], ": ".join(filter(None, [".".join(map(str, location[2:])), reason])))
@@ -236,6 +242,11 @@ def _find_invalid(kind: _Kind, method: str, version: str, page: dict[str, Any]) 
             if number not in invalid and (problem := find_invalid_x_mcp_header(tool.get("inputSchema"))):
                 invalid[number] = problem
     return invalid
+
+
+def _is_deeper_than(levels: int, value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(inner) and (levels == 0 or any(_is_deeper_than(levels - 1, one) for one in inner))
 
 
 def _errors_of_version(method: str, version: str, page: dict[str, Any]) -> Iterable[_Error]:

@@ -101,8 +101,9 @@ def test_an_item_that_is_nested_too_deeply_costs_only_itself(transport: str) -> 
         with hostile(transport, "deep list", 0) as server:
             async with Upstreams([server]) as registry:
                 assert await registry.connect() == {}
-                names = {tool["name"] for tool in registry.listing("bad").tools}
-                assert names >= {"echo", "attack"}
+                assert [tool["name"] for tool in registry.listing("bad").tools] == ["echo", "attack"]
+                (status,) = registry.status()
+                assert status.problems == ("its tool 'deep' is ignored: it is nested more than 150 levels deep",)
                 assert await call(registry, "echo") == "on"
 
     anyio.run(main)
