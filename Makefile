@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check peers conformance bench golden docs proto clean
+.PHONY: demo test check peers conformance bench soak golden docs proto clean
 
 demo: $(VENV)/.doors
 	@$(BIN)/python examples/demo.py
@@ -27,6 +27,9 @@ conformance: $(VENV)/.conformance  # the official MCP suite, from npm: our serve
 
 bench: $(VENV)/.bench
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m benchmarks
+
+soak: $(VENV)/.dev          # the gateway under load for SOAK_SECONDS (120 by default, at most 600): nothing may grow or be lost
+	$(BIN)/python -m benchmarks.soak
 
 golden: $(VENV)/.dev        # rewrites tests/golden/*; read the diff before you commit it
 	ONHAND_GOLDEN=write $(BIN)/python -m pytest tests/golden

@@ -13,7 +13,7 @@ TABLES = (
     *("coldstart", "lexical", "keyword", "vectors", "relations", "cache", "quality", "tool_search", "skills"),
     *("everything", "loop", "sandbox_start", "mcp_start", "gateway", "grpc_load", "find"),
 )
-LONG = ("kills", "plan_kills", "flips", "writers", "races", "grpc_fuzz", "dead_upstreams", "tool_held_out")
+LONG = ("kills", "plan_kills", "flips", "writers", "races", "grpc_fuzz", "dead_upstreams", "soak", "tool_held_out")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
