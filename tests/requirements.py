@@ -490,6 +490,10 @@ actions.http-get 000 http_get fetches https within size and time caps, as text.
 actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
 
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
+sandbox.beside-protected own With Landlock, ordinary files are created and changed beside protected ones, and only those.
+sandbox.terminals-and-shared-memory own With Landlock, a command has terminals and shared memory that are its own alone.
+sandbox.loopback own Servers on loopback work inside a command that has a network of its own.
+sandbox.exit-codes own A missing program exits with 127 and one that may not be run with 126, in every sandbox.
 sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
 sandbox.root own In a project of root, commands can work, without capabilities or rights to anything else of root.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.

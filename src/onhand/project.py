@@ -419,6 +419,7 @@ class Project:
             denied=[*resolve(settings.denied), *_user_decisions()],
             domains=settings.domains,
             closed=PathRules(files.deny, files.protect, files.allow),
+            strict=settings.landlock == "strict",
         )
         return policy._replace(
             memory_bytes=settings.memory_mb << 20, cpu_s=settings.cpu_s, processes=settings.processes

@@ -160,7 +160,7 @@ def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatc
     [
         ("bubblewrap", "mv src other", "Device or resource busy"),
         ("bubblewrap", "rm -rf src", "Device or resource busy"),
-        ("landlock", "touch src/new.py", "Permission denied"),
+        ("landlock", "rm src/AGENTS.md", "Permission denied"),
     ],
 )
 def test_a_model_knows_beforehand_what_the_kernel_will_say_near_a_protected_name(

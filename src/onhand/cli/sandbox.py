@@ -150,7 +150,16 @@ def _collect_notes(policy: Policy) -> list[str]:
         notes.append(
             "with landlock, commands can change the modes and times of your other files, but not their contents"
         )
-        notes.append("with landlock, no file can be created next to a protected name; in sub-directories it can")
+        notes.append(
+            "with landlock in its strict form (sandbox.landlock), no file can be created beside a protected one"
+            if policy.strict
+            else "with landlock in its practical form (sandbox.landlock), the kernel protects existing files, and the "
+            "process that supervises a command creates, renames and removes ordinary files beside protected ones for it"
+        )
+        if not policy.domains:
+            notes.append(
+                "with landlock, commands reach not even servers of their own on loopback, unless domains are allowed"
+            )
     if os.geteuid() == 0:
         root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
         notes.append(

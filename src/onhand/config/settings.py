@@ -368,6 +368,14 @@ class SandboxSettings(Record):
         "program",
         choices=("auto", "bubblewrap", "landlock", "none"),
     )
+    landlock: str = setting(
+        "practical",
+        "With Landlock, whether commands may create, rename and remove files beside protected ones, such as in the "
+        "root of a project: 'practical' lets the process that supervises a command do it for the command; 'strict' "
+        "leaves everything to the kernel, which then allows it only in subdirectories without protected files.",
+        "grant",
+        choices=("strict", "practical"),
+    )
     readable: tuple[str, ...] = setting(
         (),
         "More files and directories that commands may read, including those in the project whose names look secret.",

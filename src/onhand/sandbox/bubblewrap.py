@@ -57,7 +57,7 @@ class BubblewrapSandbox:
             *_variables({**launcher.proxy_environment(environment, policy.domains), COMMAND_MARK: ""}),
         ]
         order = {
-            "argv": [_program(), "--", *command.argv],
+            "argv": [_program(), "--", *launcher.find_program(command, policy)],
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
@@ -65,7 +65,7 @@ class BubblewrapSandbox:
             "landlock": None,
             "bubblewrap": {
                 "options": b"".join(os.fsencode(option) + b"\0" for option in options),
-                "filter": seccomp.program(inet=bool(policy.domains), alone=True, setuid=not is_root),
+                "filter": seccomp.program(inet=True, alone=True, setuid=not is_root),
                 **_plan(mounts, layout),
             },
         }

@@ -4,6 +4,7 @@ Linux only, on the machines whose calls `seccomp` lists; unless noted, the numbe
 """
 
 import ctypes
+import fcntl
 import os
 import struct
 
@@ -14,6 +15,7 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 _PIDFD_SEND_SIGNAL, _PIDFD_OPEN = 424, 434
 _OPENAT2, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 437, 444, 445, 446
 _CAPSET = {"x86_64": 126, "aarch64": 91}
+_SECCOMP, _RENAMEAT2 = {"x86_64": 317, "aarch64": 277}, {"x86_64": 316, "aarch64": 276}
 _AT_FDCWD, _NO_SYMLINKS, _NO_MAGIC = -100, 0x04, 0x02
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -67,6 +69,56 @@ def filter_calls(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     prctl(PR_SET_SECCOMP, 2, header)
+
+
+_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 0x08, 0x20
+_RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+_CONTINUE = 1
+
+
+def filter_calls_and_listen(program: bytes) -> int:
+    """Apply a filter; return a descriptor on which another process answers the calls that the filter hands over."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    return call(_SECCOMP[os.uname().machine], _FILTER, _NEW_LISTENER | _WAIT_KILLABLE, header)
+
+
+def receive_call(listener: int) -> tuple[int, int, int, tuple[int, ...]]:
+    """Return the id of the next call that waits for an answer, its process, its number and its arguments."""
+    request = bytearray(80)
+    fcntl.ioctl(listener, _RECEIVE, request)
+    number, process, _, name, _, _, *arguments = struct.unpack("=QIIiIQ6Q", request)
+    return number, process, name, tuple(arguments)
+
+
+def is_waiting(listener: int, number: int) -> bool:
+    """Return whether a call still waits, so that its process is the one that made it."""
+    try:
+        fcntl.ioctl(listener, _IS_VALID, struct.pack("=Q", number))
+    except OSError:
+        return False
+    return True
+
+
+def continue_call(listener: int, number: int) -> None:
+    """Let the kernel carry out a call that waits."""
+    fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, 0, _CONTINUE))
+
+
+def answer_call(listener: int, number: int, value: int = 0, error: int = 0) -> None:
+    """Answer a call with a value or an error."""
+    fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, value, -error, 0))
+
+
+def pass_descriptor(listener: int, number: int, descriptor: int, flags: int) -> int:
+    """Give the process of a call that waits a copy of a descriptor of ours, and return its number there."""
+    request = bytearray(struct.pack("=QIIII", number, 0, descriptor, 0, flags))
+    return int(fcntl.ioctl(listener, _ADD_DESCRIPTOR, request))
+
+
+def exchange(source: int, name: bytes, target: int, other: bytes) -> None:
+    """Exchange two names in open directories."""
+    call(_RENAMEAT2[os.uname().machine], source, name, target, other, 2)
 
 
 def landlock_version() -> int:

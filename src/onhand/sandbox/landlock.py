@@ -1,22 +1,26 @@
 """Enforce a policy with Landlock for files and a system call filter for the rest, where namespaces are not available.
 
-Landlock can only allow, and a right on a directory applies to everything below it. So a directory that contains a
-path that must not be written, whether or not it exists, accepts no new entries: only the existing ones can be changed
-and, if they are directories, filled. A policy that Landlock cannot enforce is refused.
+Landlock can only allow, and a right on a directory applies to everything below it. So in a directory that contains a
+path that must not be written, whether or not it exists, rules allow no new entries: only the existing ones can be
+changed and, if they are directories, filled. The rest is up to the broker (`broker.py`), which creates, renames and
+removes ordinary entries there for the command, and opens its terminals and shared memory. A policy that Landlock cannot
+enforce is refused.
 """
 
+import fcntl
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from time import time
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
-from onhand.sandbox import seccomp
+from onhand.sandbox import broker, seccomp
 from onhand.sandbox.layout import Layout
-from onhand.sandbox.policy import Policy, self_and_parents
+from onhand.sandbox.policy import Policy, is_below, self_and_parents
 from onhand.sandbox.quarantine import Watch
 from onhand.sandbox.sandbox import Command, Process, try_sandbox
 
@@ -28,9 +32,12 @@ READ = _EXECUTE | _READ_FILE | _READ_DIR
 LIST = _READ_DIR
 WRITE = _WRITE_FILE | _TRUNCATE | _ENTRIES
 
+TERMINAL = "/dev/tty"  # whichever the process has already, if any
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MIN_VERSION = 3  # earlier versions cannot keep a read-only file from being truncated
 SIGNAL_VERSION = 6  # with earlier versions, a command can signal other processes of its user
+RESERVE_PREFIX = ".onhand-reserve-"
+RESERVE_S = 60.0  # far longer than it takes to lock a new reserve
 MAX_RULES = 20_000  # which take some tenths of a second
 
 
@@ -50,6 +57,7 @@ def handled_rights(version: int, tcp: bool = True) -> tuple[int, int, int]:
 def rules_for(layout: Layout) -> list[LandlockRule]:
     """Return the rules of a layout; a path that does not exist gets no rule and so stays closed."""
     rules = [LandlockRule(device, _READ_FILE | _WRITE_FILE) for device in DEVICES]
+    rules.append(LandlockRule(TERMINAL, _READ_FILE | _WRITE_FILE | _DEVICE_CONTROL))
     rules.append(LandlockRule("/proc", READ))  # the kernel hides other processes' data there from a confined one
     secret = {*layout.hidden, *layout.missing}
     passages = _directories_above(secret)
@@ -63,7 +71,8 @@ def rules_for(layout: Layout) -> list[LandlockRule]:
 
 def _directories_above(holes: set[str]) -> set[str]:
     """Return the directories that lead to a hole."""
-    return {above for hole in holes for above in self_and_parents(os.path.dirname(hole))}
+    directories = {os.path.dirname(hole) for hole in holes}  # of many holes they are few
+    return {above for directory in directories for above in self_and_parents(directory)}
 
 
 def applicable_rights(rule: LandlockRule, version: int) -> int:
@@ -86,7 +95,7 @@ def _carve(path: str, rights: int, above: int, holes: set[str], passages: set[st
     except OSError:
         return
     for entry in entries:
-        if not entry.is_symlink():
+        if not entry.is_symlink() and not entry.name.startswith(RESERVE_PREFIX):
             yield from _carve(entry.path, rights, above, holes, passages)
 
 
@@ -115,12 +124,17 @@ class LandlockSandbox:
             watch.close()
             raise
         temporary = tempfile.mkdtemp(prefix="onhand-")
+        cleanup: list[Callable[[], None]] = [lambda: _remove(temporary)]
+        reserve, reserve_lock = ("", -1) if policy.strict else _make_reserve(layout)
+        if reserve:
+            cleanup.append(lambda: _release_reserve(reserve, reserve_lock))
         if user is not None:
-            os.chown(temporary, *user)
+            for directory in filter(None, (temporary, reserve)):
+                os.chown(directory, *user)
         writing = READ | WRITE & handled_rights(version)[0]
         environment = {"HOME": temporary, **command.environment, "TMPDIR": temporary}
         order = {
-            "argv": list(command.argv),
+            "argv": launcher.find_program(command, policy),
             "cwd": command.cwd,
             "environment": launcher.proxy_environment(environment, policy.domains),
             "user": user,
@@ -128,11 +142,102 @@ class LandlockSandbox:
             "bubblewrap": None,
             "landlock": {
                 "handled": handled_rights(version, tcp=not policy.domains),  # with domains it has its own network
-                "rules": [*(rule for rule in rules if rule[1]), (temporary, writing)],
-                "filter": seccomp.program(inet=bool(policy.domains)),
+                "rules": [
+                    *(rule for rule in rules if rule[1]),
+                    (temporary, writing),
+                    *_rules_for_reserve(reserve, writing),
+                ],
+                "filter": seccomp.program(inet=bool(policy.domains), brokered=True),
+                "filter_without_broker": seccomp.program(inet=bool(policy.domains)),
+                "broker": {
+                    "calls": seccomp.brokered_calls(),
+                    "directories": _closed_names(layout, policy),
+                    "reserve": reserve,
+                },
             },
         }
-        return launcher.start(order, policy, command, watch, [lambda: _remove(temporary)])
+        return launcher.start(order, policy, command, watch, cleanup)
+
+
+def _closed_names(layout: Layout, policy: Policy) -> list[tuple[str, list[str]]]:
+    """Return the directories that contain closed paths, and in each the names that commands must leave alone."""
+    names: dict[str, list[str]] = {}
+    holes = set[str]()
+    for root in layout.writable:
+        inside = {*layout.holes(root)}
+        holes |= inside
+        names |= {above: [] for above in _directories_above(inside) if is_below(above, root)}
+    names = {above: [] for above in names if os.path.isdir(above) and holes.isdisjoint(self_and_parents(above))}
+    for path in {*holes, *names, *policy.denied, *policy.protected, *policy.read_only}:
+        directory, name = os.path.split(path)
+        if directory in names:
+            names[directory].append(name)
+    return sorted(names.items(), key=lambda item: item[0].count("/"))
+
+
+def _make_reserve(layout: Layout) -> tuple[str, int]:
+    """Return a new directory for the reserve of the broker and a lock on it, or ("", -1) if there is no place for one.
+
+    It has to be where entries can be moved to the workspace: if the temporary directory is on another file system, in
+    .git, or else in the workspace itself.
+    """
+    root = layout.writable[0] if layout.writable else ""
+    git = os.path.join(root, ".git")
+    for place in (tempfile.gettempdir(), git, root):
+        if root and not os.path.islink(place) and os.path.isdir(place) and _mount_number(place) == _mount_number(root):
+            with suppress(OSError):
+                if place != tempfile.gettempdir():
+                    _remove_abandoned_reserves(place)
+                reserve = tempfile.mkdtemp(prefix=RESERVE_PREFIX, dir=place)
+                return reserve, _lock_directory(reserve)
+    return "", -1
+
+
+def _release_reserve(reserve: str, lock: int) -> None:
+    _remove(reserve)
+    with suppress(OSError):  # it was closed by a call that was interrupted
+        os.close(lock)
+
+
+def _lock_directory(path: str) -> int:
+    """Open and lock a directory; OSError if somebody else has locked it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_abandoned_reserves(place: str) -> None:
+    """Remove the reserves of commands that were killed together with whoever started them."""
+    for name in os.listdir(place):
+        path = os.path.join(place, name)
+        if name.startswith(RESERVE_PREFIX) and time() - os.lstat(path).st_mtime > RESERVE_S:
+            with suppress(OSError):
+                descriptor = _lock_directory(path)
+                try:
+                    _remove(path)
+                finally:
+                    os.close(descriptor)
+
+
+def _mount_number(path: str) -> bytes:
+    """Return the number of the mount that a path is on: nothing can be moved to another one."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:
+            return info.read().partition(b"mnt_id:")[2].split(b"\n", 1)[0]
+    finally:
+        os.close(descriptor)
+
+
+def _rules_for_reserve(reserve: str, rights: int) -> Iterator[tuple[str, int]]:
+    """Yield the rules for what is in a reserve, which apply wherever it is moved."""
+    if reserve:
+        yield from ((os.path.join(reserve, name), rights & _OF_FILES) for name in broker.reserved_files())
+        yield from ((os.path.join(reserve, name), rights) for name in broker.reserved_directories())
 
 
 def _remove(directory: str) -> None:

@@ -22,12 +22,16 @@ from time import monotonic, process_time
 
 from onhand.processes import kill_descendants, start_time
 from onhand.sandbox import kernel
+from onhand.sandbox.broker import Broker
 from onhand.sandbox.procfs import MAX_DESCRIPTORS, complete_mounts, exceeded_limit, parse_mountinfo, unexpected_mount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     import signal
     from typing import Any, NoReturn
+
+    Channel = _socket.socket
 else:
     import _signal as signal
 
@@ -39,16 +43,18 @@ CHECK_INTERVAL_S = 0.2  # how often the use of all processes is added up, which 
 BUBBLEWRAP_FAILED = "bubblewrap could not set up the sandbox"  # its error output says why
 PROXY_PORT = 3128  # always free, in a network of its own
 FIRST_PROCESS, STARTED = "first process:", "started"  # lines of the report that are not failures
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
 
-def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int, lock_fd: int) -> "NoReturn":
+def main(order_fd: int, report_fd: int, lifeline_fd: int, notes_fd: int, door_fd: int, lock_fd: int) -> "NoReturn":
     """Carry out the order; never return. The lock is held until nothing of the command is left."""
     with open(order_fd, "rb") as file:
         order = marshal.load(file)  # noqa: S302  # from the launcher, which has all the rights that we have
     if door_fd >= 0:
         import socket  # noqa: F401  # while it can still be read
-    for descriptor in (report_fd, lifeline_fd, lock_fd):
+    channel = _open_channel() if order["landlock"] else ()
+    for descriptor in (report_fd, lifeline_fd, notes_fd, lock_fd):
         if descriptor >= 0:
             os.set_inheritable(descriptor, False)
     step = "dropping privileges"
@@ -62,12 +68,13 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int, lock_fd:
         step = "preparing"
         wakeup = _wake_on_signals()
         pipes = _prepare_descriptors(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
+        broker = Broker(order["landlock"]["broker"]) if order["landlock"] else None
         child = os.fork()
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
         os._exit(126)
     if child == 0:
-        _run_as_child(order, report_fd, supervisor)
+        _run_as_child(order, report_fd, supervisor, *channel[1:])
     first: list[int] = []
     try:
         problem = _release_if_mounted(order["bubblewrap"], report_fd, wakeup, first, *pipes) if pipes else ""
@@ -77,10 +84,13 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int, lock_fd:
         _kill_everything(first)  # before its pipes are closed, which would release it
         _report(report_fd, problem)
         os._exit(126)
+    listener = _receive_listener(*channel) if channel else -1
     _report(report_fd, STARTED)
     os.close(report_fd)
-    code, reason = _supervise(child, wakeup, lifeline_fd, order)
+    code, reason = _supervise(child, wakeup, lifeline_fd, order, broker, listener)
     _kill_everything(first)
+    if broker is not None:
+        os.write(notes_fd, "\n".join(broker.finish()).encode("utf-8", "replace"))
     _complain(reason or _kernel_limit_message(code, *order["together"]))
     os._exit(code)
 
@@ -152,12 +162,12 @@ def _enable_loopback() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
 
 
-def _run_as_child(order: "dict[str, Any]", report_fd: int, supervisor: int) -> "NoReturn":
+def _run_as_child(order: "dict[str, Any]", report_fd: int, supervisor: int, *channel: "Channel") -> "NoReturn":
     """In the child, accept every limit and become the command."""
     step = "starting"
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGIO):
             signal.signal(number, signal.SIG_DFL)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:  # it died before it could take us along
@@ -172,12 +182,47 @@ def _run_as_child(order: "dict[str, Any]", report_fd: int, supervisor: int) -> "
             step = "applying the Landlock rules"
             _apply_landlock(order["landlock"])
             step = "filtering system calls"
-            kernel.filter_calls(order["landlock"]["filter"])
+            _filter_calls(order["landlock"], *channel)
         step = f"starting {order['argv'][0]}"
-        _execute(order["argv"], order["environment"])
+        try:
+            _execute(order["argv"], order["environment"])
+        except PermissionError as error:
+            if order["bubblewrap"]:
+                raise
+            os.write(2, f"{order['argv'][0]}: {error.strerror}\n".encode())
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
+
+
+def _open_channel() -> "tuple[Channel, Channel]":
+    """Return two connected sockets, on which the child sends the supervisor the descriptor for its calls."""
+    import _socket  # the C part, while it can still be read
+
+    return _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+
+
+def _filter_calls(landlock: "dict[str, Any]", channel: "Channel") -> None:
+    """Filter system calls, and let the supervisor answer some if this process is not filtered that way already."""
+    try:
+        listener = kernel.filter_calls_and_listen(landlock["filter"])
+    except OSError:
+        kernel.filter_calls(landlock["filter_without_broker"])
+    else:
+        channel.sendmsg([b"l"], [(_SOL_SOCKET, _SCM_RIGHTS, struct.pack("i", listener))])
+        os.close(listener)
+
+
+def _receive_listener(channel: "Channel", other: "Channel") -> int:
+    """Return the descriptor that the child sends, or -1 if it has ended or answers its calls itself."""
+    other.close()
+    _, data, *_ = channel.recvmsg(1, 64)
+    channel.close()
+    if not data:
+        return -1
+    (listener,) = struct.unpack("i", data[0][2])
+    os.set_inheritable(listener, False)
+    return int(listener)
 
 
 def _prepare_descriptors(argv: list[str], plan: "dict[str, Any]") -> tuple[int, ...]:
@@ -335,10 +380,13 @@ def _wake_on_signals() -> int:
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # sent when somebody opens a file of the broker's in the meantime
     return reader
 
 
-def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") -> tuple[int, str]:
+def _supervise(
+    child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]", broker: Broker | None, listener: int
+) -> tuple[int, str]:
     """Wait for the end of the command, of its limits or of the launcher, or for a signal.
 
     Return the exit code for whatever comes first, and a reason if the user would wonder about it.
@@ -347,6 +395,8 @@ def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]
     poller = select.poll()
     poller.register(wakeup, select.POLLIN)
     poller.register(lifeline_fd, select.POLLIN)
+    if listener >= 0:
+        poller.register(listener, select.POLLIN)
     # The kernel limits everybody's processes but root's; two are bubblewrap's own.
     most = order["processes"] + 2 if order["user"] and order["user"][0] == 0 else None
     check_at = monotonic() + CHECK_INTERVAL_S
@@ -359,15 +409,26 @@ def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]
         if deadline is not None and now >= deadline:
             return TIMEOUT_CODE, f"it exceeded its time limit of {order['wall_s']:g} s"
         if now >= check_at:
-            limit = exceeded_limit(os.getpid(), *order["together"], tasks=most, temporary=order["temporary"])
+            limit = exceeded_limit(
+                os.getpid(),
+                *order["together"],
+                tasks=most,
+                temporary=order["temporary"],
+                shared_bytes=broker.shared_bytes() if broker is not None else 0,
+            )
             if limit:
                 return _limit_outcome(limit, *order["together"], processes=order["processes"])
             check_at = monotonic() + CHECK_INTERVAL_S
         next_at = check_at if deadline is None else min(check_at, deadline)
-        for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
+        for descriptor, events in poller.poll(max(1, (next_at - now) * 1000)):
             if descriptor == lifeline_fd:
                 return 128 + signal.SIGKILL, ""
-            if _received_stop(wakeup):
+            if descriptor == listener and broker is not None:
+                if events & select.POLLIN:
+                    broker.answer(listener)
+                else:
+                    poller.unregister(listener)  # no process is left that could make a call
+            elif _received_stop(wakeup):
                 return 128 + signal.SIGTERM, ""
 
 

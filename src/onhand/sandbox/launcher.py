@@ -232,6 +232,21 @@ def proxy_environment(environment: dict[str, str], domains: tuple[str, ...]) -> 
     return environment | variables | {name.upper(): value for name, value in variables.items()}
 
 
+def find_program(command: Command, policy: Policy) -> list[str]:
+    """Return the arguments of a command or, if its program cannot be found or run, of a shell that says so.
+
+    The exit code is then 127 or 126, as usual. bubblewrap would exit with 1.
+    """
+    argv, name = list(command.argv), command.argv[0]
+    path = command.environment.get("PATH", "/usr/bin:/bin")
+    directories = filter(None, path.split(":")) if "/" not in name else [command.cwd]
+    found = [one for one in (os.path.join(directory, name) for directory in directories) if os.path.lexists(one)]
+    can_run = any(os.access(one, os.X_OK) and os.path.isfile(one) and policy.may_read(one) for one in found)
+    if can_run or not policy.may_read("/bin/sh"):
+        return argv
+    return ["/bin/sh", "-c", 'exec "$@"' if found else 'echo "sh: $1: not found" >&2; exit 127', "sh", *argv]
+
+
 def start(
     order: dict[str, Any],
     policy: Policy,
@@ -260,11 +275,16 @@ def start(
         if door is not None:
             passed.append(door_fd)
             cleanup.append(door.close)
+        notes_fd = launch.anonymous_file(b"")
+        passed.append(notes_fd)
         # The watch is not over before the supervisor is, even if we are killed.
-        arguments = [order_fd, report_fd, lifeline_fd, door_fd, watch.descriptor]
-        supervisor = _start_supervisor(command, arguments, [*passed, *filter(lambda lock: lock >= 0, arguments[4:])])
+        arguments = [order_fd, report_fd, lifeline_fd, notes_fd, door_fd, watch.descriptor]
+        supervisor = _start_supervisor(command, arguments, [*passed, *filter(lambda lock: lock >= 0, arguments[5:])])
         process = SandboxedProcess(supervisor, lifeline, watch, cleanup, f"{COMMAND_MARK}={mark}".encode())
         ours.remove(lifeline)
+        refusals = list[str]()
+        kept_fd = os.dup(notes_fd)
+        cleanup.append(lambda: refusals.extend(_take_notes(kept_fd)))
         while passed:
             os.close(passed.pop())
         if door is not None:
@@ -273,8 +293,8 @@ def start(
         failure = _read_report(report, process)
         if failure:
             raise SandboxError(f"the command was not started: {failure}{_read_error_output(process)}")
-        if proxy is not None:
-            process.collect_notes_with(proxy.notes)
+        refused_hosts = proxy.notes if proxy is not None else list
+        process.collect_notes_with(lambda: [*refused_hosts(), *refusals])
         return process
     except BaseException:
         if process is not None:
@@ -305,6 +325,13 @@ def _start_supervisor(command: Command, arguments: list[int], pass_fds: list[int
         )
     except OSError as error:
         raise SandboxError(f"the command was not started: {error.strerror}") from None
+
+
+def _take_notes(descriptor: int) -> list[str]:
+    """Return the notes of the supervisor, one for each line, and close their file."""
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read().decode("utf-8", "replace").splitlines()
 
 
 def _proxy_socket_pair() -> tuple[socket.socket, int]:

@@ -78,6 +78,8 @@ class Policy(NamedTuple):
     it does not exist, a command cannot create it or, once it has ended, finds it moved to the `quarantine`. The rules
     in `closed` apply to existing files below `writable` and `read_only`. Unlike `readable`, the paths in `read_only`
     are scanned for secrets, and stay read-only inside a writable directory. Without domains there is no network.
+    `strict` leaves everything to the kernel where that means that nothing can be created beside a protected path
+    (Landlock).
     """
 
     readable: tuple[str, ...] = ()
@@ -89,6 +91,7 @@ class Policy(NamedTuple):
     project: str = ""  # patterns also match paths relative to it
     quarantine: str = DEFAULT_QUARANTINE  # a directory of the user that nobody else can access; created if needed
     domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
+    strict: bool = False
     memory_bytes: int = 4 << 30  # for each process, which the kernel enforces, and for all together
     cpu_s: int = 3600  # likewise; enough for a foreground command to keep six processors busy all the time
     processes: int = 256
@@ -157,6 +160,7 @@ def workspace_policy(
     denied: Iterable[str] = (),
     domains: Iterable[str] = (),
     closed: PathRules = NO_RULES,
+    strict: bool = False,
 ) -> Policy:
     """Return the policy for working in a directory: the directory may be written, and the system read."""
     roots = tuple(dict.fromkeys((workspace, *writable)))
@@ -185,6 +189,7 @@ def workspace_policy(
         ),
         domains=tuple(domains),
         closed=closed,
+        strict=strict,
         project=project,
         quarantine=quarantine,
     ).validate()
@@ -228,9 +233,16 @@ def self_and_parents(path: str) -> Iterator[str]:
 
 def describe_sandbox(policy: Policy, backend: str = "bubblewrap") -> str:
     """Describe the sandbox of the commands, and the errors that it causes, for a model."""
-    network = f"reach only {', '.join(policy.domains)}" if policy.domains else "reach no network (not even loopback)"
-    if backend == "landlock":
-        effect = "their directories accept no new files (Permission denied), but subdirectories do"
+    has_own_network = backend == "bubblewrap" or policy.domains
+    loopback = "only its own servers on loopback" if has_own_network else "not even loopback"
+    network = f"reach only {', '.join(policy.domains)}" if policy.domains else f"reach no network ({loopback})"
+    if backend == "landlock" and policy.strict:
+        effect = (
+            "their directories accept no new files (Permission denied), so create files with write_file, in a "
+            "subdirectory or in TMPDIR"
+        )
+    elif backend == "landlock":
+        effect = "they cannot be created, removed or renamed either (Permission denied)"
     else:
         effect = (
             "their directories cannot be moved or removed (Device or resource busy), and new ones are moved to "

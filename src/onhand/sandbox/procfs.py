@@ -111,14 +111,20 @@ _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def exceeded_limit(
-    ancestor: int, memory_bytes: int, cpu_s: float, *, tasks: int | None = None, temporary: "Sequence[str]" = ()
+    ancestor: int,
+    memory_bytes: int,
+    cpu_s: float,
+    *,
+    tasks: int | None = None,
+    temporary: "Sequence[str]" = (),
+    shared_bytes: int = 0,
 ) -> str:
     """Return the limit that all descendants together exceed, or an empty string.
 
     The limits are `memory`, `cpu`, `open` (descriptors) and, unless `tasks` is None, `processes` (with threads).
 
     Call this in the ancestor itself, which alone knows what its reaped children used. Files in the `temporary`
-    directories count as memory.
+    directories count as memory, and so do the `shared_bytes` of shared memory that has names.
     """
     table = descendants(ancestor)
     if tasks is not None and sum(int(fields[_THREADS]) for fields in table.values()) > tasks:
@@ -132,7 +138,7 @@ def exceeded_limit(
     descriptors = _open_descriptors(table)
     if len(descriptors) > MAX_DESCRIPTORS:
         return "open"
-    files = _memfd_bytes(descriptors) + _temporary_bytes(table, temporary)
+    files = _memfd_bytes(descriptors) + _temporary_bytes(table, temporary) + shared_bytes
     if sum(resident.values()) + files > memory_bytes:
         shares = [_memory_share(process, size) for process, size in resident.items()]
         mapped = sum(share[1] for share in shares)  # may be the same files, which count once

@@ -6,9 +6,10 @@ other processes' memory, and calls that bypass path checks.
 
 import platform
 import struct
+from functools import cache
 
 EPERM, EINVAL, ENOSYS, EOPNOTSUPP = 1, 22, 38, 95
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ASK, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; both machines are little-endian
@@ -121,11 +122,29 @@ _SET_ID, _CREATES = 0o6000, 0o20000100  # O_CREAT, and what O_TMPFILE adds to O_
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _PRLIMIT64 = (302, 261)
 
+# Calls that the broker answers, besides opening a file.
+_CHANGING_NAMES: dict[str, tuple[int | None, int | None]] = {
+    "creat": (85, None),
+    "mkdir": (83, None),
+    "mkdirat": (258, 34),
+    "rmdir": (84, None),
+    "unlink": (87, None),
+    "unlinkat": (263, 35),
+    "symlink": (88, None),
+    "symlinkat": (266, 36),
+    "rename": (82, None),
+    "renameat": (264, 38),
+    "renameat2": (316, 276),
+    "link": (86, None),
+    "linkat": (265, 37),
+}
+_ACCESS, _BOTH = 0o3, 0o2  # O_ACCMODE, O_RDWR
+
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone(2) takes
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # simulate typing in a terminal
 _FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
 _UNIX, _INET, _INET6 = 1, 2, 10
-_KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
+_KIND, _STREAM, _DATAGRAM, _SEQPACKET = 0xF, 1, 2, 5
 _PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1  # one process instead of a group or a user
 _MAX_SEGMENT = 64 << 10  # databases need less; there are 4096 at most, and unmapped segments are not counted as memory
 
@@ -138,12 +157,21 @@ def missing_requirement() -> str | None:
     return None if machine in _MACHINES else f"its system call filter does not support {machine}"
 
 
-def program(inet: bool = False, alone: bool = False, setuid: bool = True) -> bytes:
-    """Return the filter as an array of struct sock_filter; with `inet`, TCP sockets may be created.
+def brokered_calls() -> dict[int, str]:
+    """Return the names of the calls that a filter hands over, by their number on this machine."""
+    column = _MACHINES[platform.machine()][1]
+    numbers = ((name, both[column]) for name, both in {"open": _OPEN, "openat": _OPENAT, **_CHANGING_NAMES}.items())
+    return {number: name for name, number in numbers if number is not None}
+
+
+@cache
+def program(inet: bool = False, alone: bool = False, setuid: bool = True, brokered: bool = False) -> bytes:
+    """Return the filter as an array of struct sock_filter; with `inet`, internet sockets may be created.
 
     Without `setuid`, no file may be marked setuid or setgid: it would belong to root.
 
-    `alone` means that the process has namespaces of its own, without processes or shared memory of others.
+    `alone` means that the process has namespaces of its own, without processes or shared memory of others. `brokered`
+    hands the calls over that the broker answers.
 
     Unix sockets are refused, because neither a read-only mount nor Landlock keeps a process from connecting to one that
     it can see, such as a container engine's. Connected pairs are allowed, since event loops need them, but not of
@@ -190,8 +218,24 @@ def program(inet: bool = False, alone: bool = False, setuid: bool = True) -> byt
     # Only its own limits: others' could end processes that a signal cannot reach.
     rows += _when(_PRLIMIT64[column], _allow_only({0: 0}))
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
-    rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM,)) if inet else [_refuse()])
+    rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM, _DATAGRAM)) if inet else [_refuse()])
+    rows += _hand_over(column) if brokered else []
     return b"".join(struct.pack("=HBBI", *row) for row in [*rows, _allow()])
+
+
+def _hand_over(column: int) -> list[Instruction]:
+    """Hand the calls of the broker over to it; a file is opened there only if it is created, or read and written.
+
+    openat2 is not among them: its flags are in memory, and the rules for a sandbox inside this one need it.
+    """
+    ask: Instruction = (_RETURN, 0, 0, _ASK)
+    rows: list[Instruction] = []
+    for numbers, flags in ((_OPEN, 1), (_OPENAT, 2)):
+        is_created = [_argument(flags), (_ANY_BIT, 0, 1, _CREATES), ask]
+        rows += _when(numbers[column], [*is_created, (_AND, 0, 0, _ACCESS), (_EQUAL, 0, 1, _BOTH), ask, _allow()])
+    for both in _CHANGING_NAMES.values():
+        rows += _when(both[column], [ask])
+    return rows
 
 
 def _when(number: int | None, then: list[Instruction]) -> list[Instruction]:

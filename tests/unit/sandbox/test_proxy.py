@@ -193,7 +193,7 @@ def networked(request: pytest.FixtureRequest) -> Sandbox:
 SCRIPT = r"""
 exec 3<>/dev/tcp/127.0.0.1/3128 && printf 'CONNECT evil.test:443 HTTP/1.1\r\n\r\n' >&3 && head -1 <&3
 (exec 4<>/dev/tcp/127.0.0.1/$1) 2>/dev/null && echo reached the host
-(exec 4<>/dev/udp/127.0.0.1/53) 2>/dev/null && echo made a datagram socket
+(exec 4<>/dev/udp/192.0.2.1/53 && echo x >&4) 2>/dev/null && echo reached another network
 echo $HTTPS_PROXY
 grep CapEff /proc/self/status
 """

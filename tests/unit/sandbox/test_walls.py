@@ -40,7 +40,7 @@ from workplace import (
 Try = Callable[[str], Ended]
 
 REFUSED_CALLS = """
-import ctypes, errno, fcntl, os, socket
+import ctypes, errno, fcntl, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == "x86_64"
 calls = {
@@ -86,7 +86,10 @@ except OSError as error:
         print("passed: typing into a terminal", error)
 if libc.syscall(302 if x86 else 261, os.getppid(), 0, 0, 0) == 0 or ctypes.get_errno() != errno.EPERM:
     print("passed: limits of another process")
+own_network = len(sys.argv) > 1
 for family, kind in [(f, k) for f in (1, 2, 10, 16, 17, 40) for k in (1, 2, 3)]:
+    if own_network and family in (2, 10) and kind in (1, 2):
+        continue
     try:
         socket.socket(family, kind).close()
         print("passed: socket", family, kind)
@@ -135,7 +138,8 @@ def test_no_capability_and_no_root_is_left_whoever_starts_it(attempt: Try) -> No
 
 
 def test_system_calls_that_go_around_the_walls_are_refused(sandbox: Sandbox, place: Path) -> None:
-    ended = run(sandbox, policy_for(place), python_inside(), "-c", REFUSED_CALLS, cwd=place)
+    own_network = ["own network"] if sandbox.name == "bubblewrap" else []
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", REFUSED_CALLS, *own_network, cwd=place)
     assert (ended.code, ended.printed) == (0, "")
 
 

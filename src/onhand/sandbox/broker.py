@@ -1,0 +1,550 @@
+"""Do for a command what Landlock rules cannot allow, one system call at a time.
+
+A Landlock rule allows a right on a directory and everything below it, and nothing takes it away again further down. So
+rules cannot let a command create files beside a protected one, nor open its own terminals among those of its user. The
+kernel therefore stops such calls (seccomp_unotify(2)) and asks the supervisor, which is not confined. It copies the
+arguments once, decides, and makes the call itself on what it has opened. Every other call goes on in the kernel, where
+the rules apply to it as always. So the broker only ever adds to what a command may do, and nothing that the command
+changes in the meantime leads it elsewhere.
+
+New files and directories come from a reserve: the rules are fixed when the command starts, and apply to what they were
+made for wherever it is moved. What is made after the reserve is used up can be written, but not read, until the command
+has ended.
+
+Like `launch`, this imports nothing later on.
+"""
+
+import fcntl
+import os
+import stat
+import struct
+from errno import EACCES, EEXIST, EPERM, EXDEV
+
+from onhand.sandbox import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+FILES, DIRECTORIES = 32, 12  # in the reserve: they cost a start about a millisecond
+_MODE = 0o1777  # of new files: setuid and setgid are left out
+MAX_TERMINALS, MAX_SHARED = 64, 4096
+MAX_DIRECTORIES = 256  # with protected names: each stays open
+MAX_NOTES, MAX_SHOWN = 5, 100  # characters of a name: commands choose it
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # where the C library puts semaphores and shared memory
+_MULTIPLEXERS = (b"/dev/ptmx", b"/dev/pts/ptmx")
+_PTY_NUMBER = 0x80045430  # TIOCGPTN
+_AT_CWD, _REMOVE_DIRECTORY = 0xFFFFFF9C, 0x200  # AT_FDCWD, AT_REMOVEDIR
+_NO_REPLACE, _EXCHANGE = 1, 2  # of renameat2
+_SET_LEASE, _WRITE_LEASE, _NO_LEASE = 1024, 1, 2  # of fcntl
+_KEPT_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | os.O_DSYNC | os.O_NOATIME | os.O_DIRECT
+_EXCLUSIVE = os.O_CREAT | os.O_EXCL
+_UNUSUAL_FLAGS = os.O_PATH | os.O_DIRECTORY  # also part of O_TMPFILE
+
+Identity = tuple[int, int]
+
+# The calls without a directory as calls with one.
+_WITH_DIRECTORY: "dict[str, Callable[..., tuple[str, tuple[int, ...]]]]" = {
+    "open": lambda path, flags, mode, *_: ("openat", (_AT_CWD, path, flags, mode)),
+    "creat": lambda path, mode, *_: ("openat", (_AT_CWD, path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)),
+    "mkdir": lambda path, mode, *_: ("mkdirat", (_AT_CWD, path, mode)),
+    "rmdir": lambda path, *_: ("unlinkat", (_AT_CWD, path, _REMOVE_DIRECTORY)),
+    "unlink": lambda path, *_: ("unlinkat", (_AT_CWD, path, 0)),
+    "symlink": lambda target, path, *_: ("symlinkat", (target, _AT_CWD, path)),
+    "rename": lambda old, new, *_: ("renameat", (_AT_CWD, old, _AT_CWD, new)),
+    "link": lambda old, new, *_: ("linkat", (_AT_CWD, old, _AT_CWD, new, 0)),
+}
+
+
+def reserved_files() -> list[str]:
+    """Return the names of the files of a reserve."""
+    return [f"f{number}" for number in range(FILES)]
+
+
+def reserved_directories() -> list[str]:
+    """Return the names of the directories of a reserve."""
+    return [f"d{number}" for number in range(DIRECTORIES)]
+
+
+class Unclear(Exception):  # no failure: the kernel carries out the call
+    """The arguments of a call cannot be resolved."""
+
+
+class Call:
+    """A system call that waits for an answer, and what its process says about it."""
+
+    def __init__(self, listener: int) -> None:
+        self._listener = listener
+        self._id, self._process, self.number, self.arguments = kernel.receive_call(listener)
+
+    def go_on(self) -> None:
+        """Let the kernel carry out the call, as if nobody had been asked."""
+        kernel.continue_call(self._listener, self._id)
+
+    def answer(self, error: int = 0) -> None:
+        kernel.answer_call(self._listener, self._id, error=error)
+
+    def hand_over(self, descriptor: int, flags: int) -> None:
+        """Answer with a descriptor of ours, which the process gets under a number of its own."""
+        try:
+            theirs = kernel.pass_descriptor(self._listener, self._id, descriptor, flags & os.O_CLOEXEC)
+        finally:
+            os.close(descriptor)  # before the answer: what somebody has open for writing cannot be run
+        kernel.answer_call(self._listener, self._id, theirs)
+
+    def read_path(self, address: int) -> bytes:
+        """Return a path in the memory of the process; Unclear if it cannot be read."""
+        try:
+            memory = os.open(f"/proc/{self._process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                path, end, _ = os.pread(memory, 4096, address).partition(b"\0")
+            finally:
+                os.close(memory)
+        except OSError:
+            raise Unclear from None
+        if not end or not path:
+            raise Unclear
+        return path
+
+    def open_directory(self, at: int, path: bytes) -> int:
+        """Open a directory as the process would, but only to look at it; Unclear if that is impossible."""
+        at &= 0xFFFFFFFF
+        base = f"/proc/{self._process}/cwd" if at == _AT_CWD else f"/proc/{self._process}/fd/{at}"
+        try:
+            start = os.open("/" if path.startswith(b"/") else base, os.O_PATH | os.O_DIRECTORY)
+            try:
+                found = os.open(path or b".", os.O_PATH | os.O_DIRECTORY, dir_fd=start)
+            finally:
+                os.close(start)
+        except OSError:
+            raise Unclear from None
+        if not kernel.is_waiting(self._listener, self._id):  # its number may be that of another process by now
+            os.close(found)
+            raise Unclear
+        return found
+
+    def read_status(self) -> bytes:
+        return _read_status(str(self._process))
+
+
+class Place:
+    """A name in a directory, which is open and stays the same whatever happens to the path that led there."""
+
+    def __init__(self, directory: int, name: bytes) -> None:
+        self.directory = directory
+        self.name = name
+        self.identity = _identify(os.fstat(directory))
+
+    def find(self) -> os.stat_result | None:
+        """Return what has this name, or None; links are not followed."""
+        try:
+            return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        os.close(self.directory)
+
+
+class Broker:
+    """Answers the calls of one command."""
+
+    def __init__(self, plan: "dict[str, Any]") -> None:
+        """Fill the reserve, if there is one, and look at the directories of the plan."""
+        self._call_names: dict[int, str] = plan["calls"]
+        self._answers: dict[str, Callable[..., bool]] = {
+            "openat": self._openat,
+            "mkdirat": self._mkdirat,
+            "symlinkat": self._symlinkat,
+            "unlinkat": self._unlinkat,
+            "renameat": self._renameat,
+            "renameat2": self._renameat2,
+            "linkat": self._linkat,
+        }
+        self._closed: dict[Identity, set[bytes]] = {}  # the names in each directory that are not the command's
+        self._protected: set[Identity] = set()  # what has such a name
+        self._filters = _number_in(_read_status("self"), b"Seccomp_filters:") + 1
+        for path, names in plan["directories"][:MAX_DIRECTORIES]:
+            self._look_at(path, names)
+        self._creates = bool(plan["reserve"])
+        self._reserve = -1
+        self._files: list[str] = []
+        self._directories: list[str] = []
+        self._reserved: set[Identity] = set()
+        if self._creates:
+            self._fill_reserve(plan["reserve"])
+        self._terminals: dict[bytes, int] = {}
+        self._shared: dict[bytes, Identity] = {}  # the command's own names in the directory of shared memory
+        self._notes: dict[str, None] = {}
+        found = os.stat(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else None
+        self._shared_memory = _identify(found) if found else (-1, -1)
+
+    def _look_at(self, path: str, names: list[str]) -> None:
+        try:
+            directory = kernel.open_path(path)
+        except OSError:  # it no longer exists, or is a link now
+            return
+        identity = _identify(os.fstat(directory))
+        self._closed[identity] = {_fold(os.fsencode(name)) for name in names}
+        for name in names:
+            found = Place(directory, os.fsencode(name)).find()
+            if found is not None:
+                self._protected.add(_identify(found))
+        # It stays open: the number of a directory that is removed could be given to another one.
+
+    def _fill_reserve(self, path: str) -> None:
+        self._reserve = kernel.open_path(path)
+        try:
+            for name in reserved_files():
+                descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=self._reserve)
+                self._reserved.add(_identify(os.fstat(descriptor)))
+                os.close(descriptor)
+                self._files.append(name)
+            for name in reserved_directories():
+                os.mkdir(name, 0o700, dir_fd=self._reserve)
+                self._directories.append(name)
+        except OSError:  # the disk is full: a command may be about to make room
+            return
+
+    def answer(self, listener: int) -> None:
+        """Answer the next call."""
+        try:
+            call = Call(listener)
+        except OSError:  # its process was killed
+            return
+        try:
+            try:
+                is_answered = self._carry_out(call)
+            except OSError as error:
+                call.answer(error.errno or EPERM)
+            except Unclear:
+                call.go_on()
+            else:
+                if not is_answered:
+                    call.go_on()
+        except OSError:  # its process was killed in the meantime
+            return
+
+    def shared_bytes(self) -> int:
+        """Return the size of the shared memory that the command has created and not removed."""
+        found = {identity: self._find_shared(name) for name, identity in self._shared.items()}
+        return sum(one.st_blocks * 512 for one in found.values() if one is not None)
+
+    def finish(self) -> list[str]:
+        """Remove the shared memory and the reserve that are left; return notes about what was refused."""
+        for name, identity in self._shared.items():
+            found = self._find_shared(name)
+            if found is not None and _identify(found) == identity:
+                _try(os.unlink, os.path.join(os.fsencode(SHARED_MEMORY), name))
+        if self._creates:
+            for remove, names in ((os.unlink, self._files), (os.rmdir, self._directories)):
+                for reserved in names:
+                    _try(remove, reserved, dir_fd=self._reserve)
+            _try(os.rmdir, os.readlink(f"/proc/self/fd/{self._reserve}"))
+        return list(self._notes)
+
+    def _find_shared(self, name: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(os.fsencode(SHARED_MEMORY), name))
+        except OSError:
+            return None
+
+    def _carry_out(self, call: Call) -> bool:
+        """Carry out a call; return False to let it go on in the kernel."""
+        name, arguments = self._call_names[call.number], call.arguments
+        if name in _WITH_DIRECTORY:
+            name, arguments = _WITH_DIRECTORY[name](*arguments)
+        return self._answers[name](call, *arguments)
+
+    def _at_place(self, call: Call, at: int, address: int, act: "Callable[[Place], bool]") -> bool:
+        path = call.read_path(address).rstrip(b"/")
+        above, slash, name = path.rpartition(b"/")
+        if name in (b"", b".", b".."):
+            return False
+        place = Place(call.open_directory(at, above + slash), name)
+        try:
+            return act(place)
+        finally:
+            place.close()
+
+    def _openat(self, call: Call, at: int, address: int, flags: int, mode: int, *_: int) -> bool:
+        if flags & _UNUSUAL_FLAGS:
+            return False
+        path = call.read_path(address)
+        if path in _MULTIPLEXERS:
+            return self._open_terminal(call, flags)
+        if path in self._terminals:
+            line = f"/proc/self/fd/{self._terminals[path]}"
+            call.hand_over(os.open(line, flags & _KEPT_FLAGS | os.O_NOCTTY), flags)
+            return True
+        return self._at_place(call, at, address, lambda place: self._open_at(call, place, flags, mode))
+
+    def _mkdirat(self, call: Call, at: int, address: int, mode: int, *_: int) -> bool:
+        return self._at_place(call, at, address, lambda place: self._make_directory(call, place, mode))
+
+    def _symlinkat(self, call: Call, target: int, at: int, address: int, *_: int) -> bool:
+        path = call.read_path(target)
+        return self._at_place(call, at, address, lambda place: self._make_link(call, place, path))
+
+    def _unlinkat(self, call: Call, at: int, address: int, flags: int, *_: int) -> bool:
+        is_directory = bool(flags & _REMOVE_DIRECTORY)
+        return self._at_place(call, at, address, lambda place: self._remove(call, place, is_directory))
+
+    def _renameat(self, call: Call, *arguments: int) -> bool:
+        return self._at_places(call, arguments, lambda old, new: self._rename(call, old, new, 0))
+
+    def _renameat2(self, call: Call, *arguments: int) -> bool:
+        return self._at_places(call, arguments, lambda old, new: self._rename(call, old, new, arguments[4]))
+
+    def _linkat(self, call: Call, *arguments: int) -> bool:
+        return self._at_places(call, arguments, lambda old, new: self._link(call, old, new, arguments[4]))
+
+    def _at_places(self, call: Call, arguments: tuple[int, ...], act: "Callable[[Place, Place], bool]") -> bool:
+        at, old, other, new = arguments[:4]
+        return self._at_place(
+            call, at, old, lambda source: self._at_place(call, other, new, lambda target: act(source, target))
+        )
+
+    def _open_at(self, call: Call, place: Place, flags: int, mode: int) -> bool:
+        is_shared = place.identity == self._shared_memory
+        if not is_shared and place.identity not in self._closed:
+            return False
+        found = place.find()
+        if found is not None:
+            if not is_shared and flags & os.O_ACCMODE and self._is_closed(place, found):
+                self._note_closed(place)
+            if not (is_shared and self._shares(place, found)) or flags & _EXCLUSIVE == _EXCLUSIVE:
+                return False
+            kept = flags & (_KEPT_FLAGS | os.O_TRUNC) | os.O_NOFOLLOW
+            call.hand_over(os.open(place.name, kept, dir_fd=place.directory), flags)
+            return True
+        if not flags & os.O_CREAT or not (is_shared or self._may_create(call, place)):
+            return False
+        mode &= ~_umask_of(call) & _MODE
+        made = self._create_shared(place, flags, mode) if is_shared else self._create(place, flags, mode)
+        call.hand_over(made, flags)
+        return True
+
+    def _create_shared(self, place: Place, flags: int, mode: int) -> int:
+        if len(self._shared) >= MAX_SHARED:
+            raise OSError(EACCES, "too many")
+        made = _create_file(place, flags, mode)
+        self._shared[place.name] = _identify(os.fstat(made))
+        return made
+
+    def _shares(self, place: Place, found: os.stat_result) -> bool:
+        """Return whether the command itself gave this name to shared memory."""
+        return self._shared.get(place.name) == _identify(found)
+
+    def _create(self, place: Place, flags: int, mode: int) -> int:
+        if not self._files:
+            self._note(
+                f"it created more than {FILES} files beside protected names, which is all that can be prepared for: "
+                "the others cannot be opened again until the next command; create many files in a subdirectory"
+            )
+            return _create_file(place, flags, mode)
+        name = self._files.pop()
+        made = os.open(name, flags & _KEPT_FLAGS | os.O_NOFOLLOW, dir_fd=self._reserve)
+        try:
+            os.fchmod(made, mode)
+            # Linked, since renaming would replace what somebody else has just created.
+            os.link(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory, follow_symlinks=False)
+        except OSError:
+            os.close(made)
+            raise
+        os.unlink(name, dir_fd=self._reserve)
+        return made
+
+    def _make_directory(self, call: Call, place: Place, mode: int) -> bool:
+        if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
+            return False
+        if not self._directories:
+            self._note(
+                f"it created more than {DIRECTORIES} directories beside protected names, which is all that can be "
+                "prepared for: create them in a subdirectory"
+            )
+            return False
+        name = self._directories[-1]
+        os.chmod(name, mode & ~_umask_of(call) & _MODE, dir_fd=self._reserve)
+        os.rename(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory)
+        self._directories.pop()
+        call.answer()
+        return True
+
+    def _make_link(self, call: Call, place: Place, target: bytes) -> bool:
+        if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
+            return False
+        os.symlink(target, place.name, dir_fd=place.directory)
+        call.answer()
+        return True
+
+    def _remove(self, call: Call, place: Place, is_directory: bool) -> bool:
+        found = place.find()
+        if found is None or is_directory != stat.S_ISDIR(found.st_mode):
+            return False
+        if place.identity == self._shared_memory:
+            if not self._shares(place, found):
+                return False
+            os.unlink(place.name, dir_fd=place.directory)
+            del self._shared[place.name]
+        elif place.identity in self._closed and self._may_change(call, place, found):
+            if is_directory:
+                os.rmdir(place.name, dir_fd=place.directory)
+            else:
+                self._remove_file(place, found)
+        else:
+            return False
+        call.answer()
+        return True
+
+    def _remove_file(self, place: Place, found: os.stat_result) -> None:
+        """Remove a file; if it is from the reserve and nobody has it open, it goes back there."""
+        if _identify(found) not in self._reserved or found.st_nlink != 1 or not stat.S_ISREG(found.st_mode):
+            os.unlink(place.name, dir_fd=place.directory)
+            return
+        name = f"r{os.urandom(8).hex()}"
+        os.rename(place.name, name, src_dir_fd=place.directory, dst_dir_fd=self._reserve)
+        try:
+            os.chmod(name, 0o600, dir_fd=self._reserve)
+            descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._reserve)
+            try:
+                fcntl.fcntl(descriptor, _SET_LEASE, _WRITE_LEASE)  # refused while anybody else has it open
+                fcntl.fcntl(descriptor, _SET_LEASE, _NO_LEASE)
+                os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            os.unlink(name, dir_fd=self._reserve)
+        else:
+            self._files.append(name)
+
+    def _rename(self, call: Call, source: Place, target: Place, flags: int) -> bool:
+        found, replaced = source.find(), target.find()
+        if found is None or flags & ~_NO_REPLACE:
+            return False
+        ours = [place.identity in self._closed for place in (source, target)]
+        if not any(ours) or (replaced is not None and flags & _NO_REPLACE):
+            return False
+        if not all(ours):  # the rules of its directory would no longer apply to it, or others would: it is to be copied
+            raise OSError(EXDEV, "across devices")
+        if not self._may_change(call, source, found) or not self._may_change(call, target, replaced):
+            return False
+        self._replace(source, target, replaced)
+        call.answer()
+        return True
+
+    def _replace(self, source: Place, target: Place, replaced: os.stat_result | None) -> None:
+        if replaced is None or _identify(replaced) not in self._reserved or source.find() is None:
+            os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
+            return
+        kernel.exchange(source.directory, source.name, target.directory, target.name)
+        self._remove_file(source, replaced)
+
+    def _link(self, call: Call, source: Place, target: Place, flags: int) -> bool:
+        """Give shared memory a second name, as the C library does with a new semaphore."""
+        found = source.find()
+        if source.identity != self._shared_memory or target.identity != self._shared_memory or flags:
+            return False
+        if found is None or not self._shares(source, found):
+            return False
+        if target.find() is not None:
+            raise OSError(EEXIST, "it exists")
+        os.link(
+            source.name,
+            target.name,
+            src_dir_fd=source.directory,
+            dst_dir_fd=target.directory,
+            follow_symlinks=False,
+        )
+        self._shared[target.name] = _identify(found)
+        call.answer()
+        return True
+
+    def _open_terminal(self, call: Call, flags: int) -> bool:
+        """Open a new terminal, whose other end only this command can open."""
+        if len(self._terminals) >= MAX_TERMINALS:
+            return False
+        ours = os.open("/dev/ptmx", flags & _KEPT_FLAGS | os.O_NOCTTY)
+        try:
+            (number,) = struct.unpack("i", fcntl.ioctl(ours, _PTY_NUMBER, bytes(4)))
+            path = b"/dev/pts/%d" % number
+            known = self._terminals.pop(path, -1)  # of a terminal that is gone
+            if known >= 0:
+                os.close(known)
+            self._terminals[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW)  # which does not keep it in use
+        except OSError:
+            os.close(ours)
+            raise
+        call.hand_over(ours, flags)
+        return True
+
+    def _may_create(self, call: Call, place: Place) -> bool:
+        return self._may_change(call, place, None)
+
+    def _is_closed(self, place: Place, found: os.stat_result | None) -> bool:
+        """Return whether a name in one of the directories is not the command's to change."""
+        is_protected = found is not None and _identify(found) in self._protected
+        return is_protected or _fold(place.name) in self._closed[place.identity]
+
+    def _may_change(self, call: Call, place: Place, found: os.stat_result | None) -> bool:
+        """Return whether the command may create, remove or replace a name in one of the directories."""
+        if self._is_closed(place, found):
+            self._note_closed(place)
+            return False
+        if not self._creates:
+            self._note(
+                f"{_show(place.name)} is beside protected names, where commands create, rename and remove nothing: "
+                "use write_file, a subdirectory or $TMPDIR"
+            )
+            return False
+        # It has confined itself further, in a way that does not apply to us.
+        return _number_in(call.read_status(), b"Seccomp_filters:") <= self._filters
+
+    def _note_closed(self, place: Place) -> None:
+        self._note(f"{_show(place.name)} is protected from commands: leave it to the user, or choose another name")
+
+    def _note(self, note: str) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes[note] = None
+
+
+def _try(remove: "Callable[..., None]", *arguments: "Any", **more: int) -> None:
+    try:
+        remove(*arguments, **more)
+    except OSError:  # somebody else removed it
+        return
+
+
+def _create_file(place: Place, flags: int, mode: int) -> int:
+    kept = flags & _KEPT_FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    made = os.open(place.name, kept, 0o600, dir_fd=place.directory)
+    os.fchmod(made, mode)
+    return made
+
+
+def _identify(found: os.stat_result) -> Identity:
+    return found.st_dev, found.st_ino
+
+
+def _fold(name: bytes) -> bytes:
+    """Return what is left of a name without the differences that some file systems ignore, and a little less."""
+    return name.decode("utf-8", "surrogateescape").casefold().encode("ascii", "ignore")
+
+
+def _show(name: bytes) -> str:
+    return repr(name.decode("utf-8", "replace")[:MAX_SHOWN])
+
+
+def _umask_of(call: Call) -> int:
+    return _number_in(call.read_status(), b"Umask:", 8)
+
+
+def _read_status(process: str) -> bytes:
+    with open(f"/proc/{process}/status", "rb", buffering=0) as status:
+        return status.read(8192)
+
+
+def _number_in(status: bytes, field: bytes, base: int = 10) -> int:
+    """Return a number from /proc/PID/status, or 0 if the kernel does not have it."""
+    return int(status.partition(b"\n" + field)[2].split(b"\n", 1)[0] or b"0", base)
