@@ -315,7 +315,8 @@ class Project:
         if self.has_plan:
             tools += self.plan.tools()
         tools += self._workspace_tools(workspace_tools or self.config.workspace.tools)
-        tools += self._shell_tools if self.config.shell.enabled else []
+        if self.config.shell.enabled:
+            tools = [*map(_read_after_quarantine, tools), *self._shell_tools]
         tools += self._web_tools() if self.config.web.enabled else []
         return tools
 
@@ -677,6 +678,23 @@ def _user_decisions() -> list[str]:
     """Return the files with decisions of the user, which no tool and no command may change."""
     paths = user_file(os.environ), servers_file(), trust_store(os.environ), _approvals_directory()
     return [path for path in paths if os.path.isabs(path)]
+
+
+def _read_after_quarantine(tool: Tool) -> Tool:
+    """Return a tool that reads nothing that a running command has just created under a protected name."""
+    from inspect import iscoroutinefunction
+
+    from onhand.sandbox.quarantine import move_names_of_running_commands
+
+    handler = tool.handler
+    if iscoroutinefunction(handler):  # none of these reads rules or settings
+        return tool
+
+    def handle(arguments: dict[str, Any]) -> Any:
+        move_names_of_running_commands()
+        return handler(arguments)
+
+    return tool._replace(handler=handle)
 
 
 # Which directory is the project

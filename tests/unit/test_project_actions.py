@@ -155,6 +155,27 @@ def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatc
         shutil.rmtree(os.path.dirname(one.stored))
 
 
+@requirement("sandbox.quarantine")
+def test_a_tool_reads_nothing_that_a_running_command_made_under_a_protected_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    with workplace() as place:
+        project = Project(config.load(str(place)))
+        registry = project.registry("read")
+        line = "mkdir src/x; echo obey > src/x/AGENTS.md; echo ready; sleep 600"
+        started = registry.call("run_command", {"command": line, "background": True})
+        while "ready" not in registry.call("read_output", {"job": "job-1"}).text:
+            if "failed" in registry.call("list_jobs").text:
+                pytest.skip(registry.call("list_jobs").text)
+        assert started.ok
+        assert not registry.call("read_file", {"path": "src/x/AGENTS.md"}).ok
+        stopped = registry.call("stop_job", {"job": "job-1"})
+        assert "moved to quarantine: 'src/x/AGENTS.md'" in stopped.text
+        (one,) = choose_files(project.sandbox_policy().quarantine, f"{place}/src/x/AGENTS.md")
+        shutil.rmtree(os.path.dirname(one.stored))
+
+
 @pytest.mark.parametrize(
     ("backend", "line", "said"),
     [

@@ -53,12 +53,9 @@ class _Record(NamedTuple):
     """What existed before a command started."""
 
     policy: Policy
+    roots: tuple[str, ...]  # which it may write
     names: frozenset[NamedEntry]
     missing: tuple[str, ...]
-
-    @property
-    def roots(self) -> list[str]:
-        return [os.path.realpath(root) for root in self.policy.writable]
 
     def covers(self, path: str) -> bool:
         """Return whether the command could have created a path."""
@@ -106,7 +103,7 @@ class Watch:
         self._directory = _open_quarantine(policy.quarantine) if policy.writable else None
         if self._directory is None:
             self.layout = resolve_layout(policy)
-            self._record = _Record(policy, frozenset(self.layout.names), self.layout.missing)
+            self._record = _Record(policy, self.layout.writable, frozenset(self.layout.names), self.layout.missing)
             return
         with _lock(self._directory):
             others = _running_records(self._directory)
@@ -118,7 +115,7 @@ class Watch:
                 for entry in self.layout.names
                 if all(entry in other.names or not other.covers(entry.path) for other in others)
             }
-            own = _Record(policy, frozenset(names), ())
+            own = _Record(policy, self.layout.writable, frozenset(names), ())
             inherited = (path for other in others for path in other.missing if own.covers(path))
             self._record = own._replace(missing=tuple(dict.fromkeys((*self.layout.missing, *inherited))))
             self._path, self.descriptor = _write_record(self._directory, self._record)
@@ -226,7 +223,7 @@ def _write_record(directory: str, record: _Record) -> tuple[str, int]:
     policy = record.policy
     content = {
         "owner": [os.getpid(), start_time(os.getpid()), _process_namespace()],
-        "writable": policy.writable,
+        "writable": record.roots,
         "read_only": policy.read_only,
         "closed": policy.closed,
         "project": policy.project,
@@ -296,15 +293,16 @@ def _running_records(directory: str, notes: list[str] | None = None) -> list[_Re
 
 def _read_record(descriptor: int, directory: str) -> tuple[list[int], _Record]:
     content: dict[str, Any] = json.loads(_read_whole(descriptor))
+    roots = tuple(content["writable"])
     policy = Policy(
-        writable=tuple(content["writable"]),
+        writable=roots,
         read_only=tuple(content["read_only"]),
         closed=PathRules(*map(tuple, content["closed"])),
         project=content["project"],
         quarantine=directory,
     )
     names = frozenset(NamedEntry(*entry) for entry in content["names"])
-    return content["owner"], _Record(policy, names, tuple(content["missing"]))
+    return content["owner"], _Record(policy, roots, names, tuple(content["missing"]))
 
 
 def _read_whole(descriptor: int) -> bytes:
