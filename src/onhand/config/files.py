@@ -168,17 +168,7 @@ def files_in(directory: str) -> list[str]:
 
 
 def _own_files(directory: str) -> list[str]:
-    return [path for name in OWN_FILES if _exists(path := os.path.join(directory, name))]
-
-
-def _exists(path: str) -> bool:
-    """Return whether a file exists; a socket is a placeholder that keeps confined commands from creating the file."""
-    from stat import S_ISSOCK
-
-    try:
-        return not S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
+    return [path for name in OWN_FILES if os.path.lexists(path := os.path.join(directory, name))]
 
 
 def _upwards(start: str, stop: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ answer. Nothing outside the project is opened. Safe to share between threads.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Annotated
 
@@ -182,11 +181,7 @@ class RuleFiles:
         for file in sorted(swept, key=lambda file: self.names.index(file.name.rpartition("/")[2])):
             if file.stamp.size:
                 chosen.setdefault(file.name.rpartition("/")[0], self._resolve_pointer(file))
-        problems = [
-            problem
-            for problem in problems
-            if problem.reason != files.LINKED_DIRECTORY and not self._is_stand_in(problem.path)
-        ]
+        problems = [problem for problem in problems if problem.reason != files.LINKED_DIRECTORY]
         return {file.name: file for file in sorted(chosen.values())}, problems + self._ignored.problems()
 
     def locate(self, path: str | os.PathLike[str]) -> tuple[str, bool]:
@@ -230,7 +225,7 @@ class RuleFiles:
                 file = files.find_inside(self.project, path, self._endings, self.closed)
             except files.Unreadable as reason:
                 is_missing = isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError)
-                if not is_missing and not self._is_stand_in(path):
+                if not is_missing:
                     problems.append(Problem(path, str(reason)))
                 continue
             if file.stamp.size:
@@ -251,13 +246,6 @@ class RuleFiles:
             return files.find_inside(self.project, inner, files.MARKDOWN, self.closed)._replace(name=file.name)
         except files.Unreadable:
             return file
-
-    def _is_stand_in(self, path: str) -> bool:
-        """Return whether this is a socket, which stands in for a missing file while a command is confined."""
-        try:
-            return stat.S_ISSOCK(os.lstat(os.path.join(self.project, path)).st_mode)
-        except OSError:
-            return False
 
     def _skips(self, directory: str) -> bool:
         name = directory.rpartition("/")[2]

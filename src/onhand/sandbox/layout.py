@@ -7,7 +7,6 @@ A sandbox cannot protect a name in every directory where it is missing: `quarant
 """
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -142,7 +141,7 @@ class _ScannedTree:
                 is_secret = is_secret or self._matches(self._denied.match, entry.path)
                 is_protected = is_protected or self._matches(self._protected.match, entry.path)
             is_repository = name in REPOSITORIES and path != self._root
-            if (is_secret or is_protected or is_repository) and not self._is_exempt(entry):
+            if (is_secret or is_protected or is_repository) and not self._matches(self._allowed.cover, entry.path):
                 found = NamedEntry(entry.path, _link_target(entry))
                 secrets += [found] if is_secret else []
                 protected += [found] if is_protected else []
@@ -153,14 +152,6 @@ class _ScannedTree:
                 directories.append(entry.path)
         found_here = SensitiveEntries(tuple(secrets), tuple(protected), tuple(repositories))
         return _ScannedDirectory(stamp, found_here, tuple(directories), len(entries))
-
-    def _is_exempt(self, entry: "os.DirEntry[str]") -> bool:
-        """Return whether a sensitive name can be ignored: it is allowed, or it is a socket, which has no content."""
-        try:
-            is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
-        except OSError:  # it was just removed
-            return True
-        return is_socket or self._matches(self._allowed.cover, entry.path)
 
     def _matches(self, match: Callable[[str], bool], path: str) -> bool:
         """Return whether patterns match a path relative to the root or to the project."""

@@ -1,7 +1,6 @@
 """Which file is read, and what if it is not what it should be?"""
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -207,9 +206,3 @@ def test_a_relative_base_directory_is_ignored_as_xdg_says() -> None:
     environ = {"HOME": "/h", "XDG_CONFIG_HOME": "relative", "XDG_STATE_HOME": ""}
     assert user_file(environ) == os.path.join("/h", ".config", "onhand", "config.toml")
     assert trust_store(environ) == os.path.join("/h", ".local", "state", "onhand", "trusted")
-
-
-def test_a_socket_in_the_place_of_a_file_is_no_configuration(world: World) -> None:
-    """A sandbox puts one there, so that no command makes a file."""
-    os.mknod(world.project / "onhand.toml", stat.S_IFSOCK | 0o444)
-    assert world.load().project_file is None

@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -303,17 +302,6 @@ def test_links_that_lead_nowhere_or_out_are_reported(root: Path, write: Write, o
         "top.md",
         "sub",
     ]
-
-
-@posix
-@requirement("rules.check")
-def test_what_stands_in_for_a_missing_rule_file_is_no_problem(root: Path, write: Write) -> None:
-    write("CLAUDE.md", "# Here\n\nBe kind to zebras.\n")
-    for name in ("AGENTS.md", "GEMINI.md"):
-        os.mknod(root / name, stat.S_IFSOCK | 0o444)
-    rules = Rules(root)
-    assert shown(rules.for_path("x")) == ["CLAUDE.md"]
-    assert (rules.for_path("x").problems, rules.check()) == ((), ())
 
 
 @posix

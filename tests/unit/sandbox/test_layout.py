@@ -2,7 +2,6 @@
 
 import os
 import resource
-import stat
 from pathlib import Path
 
 import pytest
@@ -206,12 +205,6 @@ def test_what_could_not_be_looked_into_once_is_not_closed_for_good(tmp_path: Pat
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [entry.path for entry in found.secrets] == [str(tmp_path)]
-    assert scan_names(str(tmp_path)) == SensitiveEntries((), (), ())
-
-
-def test_a_socket_is_no_secret_and_nothing_that_is_obeyed(tmp_path: Path) -> None:
-    for name in ("AGENTS.md", ".env"):
-        os.mknod(tmp_path / name, stat.S_IFSOCK | 0o444)
     assert scan_names(str(tmp_path)) == SensitiveEntries((), (), ())
 
 
