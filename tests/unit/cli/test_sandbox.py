@@ -163,3 +163,51 @@ def test_where_python_looks_for_modules_opens_no_secret_of_the_project(
     paths = needed_paths(workspace_policy(str(project)))
     assert str(library) in paths
     assert str(project / "src") not in paths
+
+
+@pytest.fixture
+def quarantined(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """The id of an AGENTS.md and a .vscode that a command has created."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if main(["sandbox", "run", "--backend", "bubblewrap", "--", "sh", "-c", "echo new > AGENTS.md; mkdir src/.vscode"]):
+        pytest.skip("bubblewrap does not work here")
+    said = capfd.readouterr().err
+    assert "moved to quarantine: 'AGENTS.md', 'src/.vscode'" in said
+    assert sorted(path.name for path in place.iterdir()) == ["notes.txt", "src"]
+    return said.rpartition("onhand sandbox restore ")[2].strip(" `.\n")
+
+
+@requirement("sandbox.restore")
+def test_what_a_command_created_is_listed_and_restored(
+    place: Path, quarantined: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sandbox", "restore"]) == 0
+    assert f"{quarantined}  file       {place}/AGENTS.md" in capfd.readouterr().out
+    assert main(["sandbox", "restore", "--json"]) == 0
+    listed = json.loads(capfd.readouterr().out)["files"]
+    assert [(one["id"], one["path"], one["kind"]) for one in listed] == [
+        (quarantined, str(place / "AGENTS.md"), "file"),
+        (quarantined, str(place / "src" / ".vscode"), "directory"),
+    ]
+    assert main(["sandbox", "restore", "AGENTS.md"]) == 0
+    assert capfd.readouterr().out == f"restored {place}/AGENTS.md\n"
+    assert main(["sandbox", "restore", quarantined, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"restored": [str(place / "src" / ".vscode")]}
+    assert (place / "AGENTS.md").read_text() == "new\n"
+    assert main(["sandbox", "restore"]) == 0
+    assert capfd.readouterr().out == "Nothing is in quarantine.\n"
+
+
+@requirement("sandbox.restore")
+def test_nothing_is_replaced_unless_it_is_asked_for(
+    place: Path, quarantined: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (place / "AGENTS.md").write_text("mine\n")
+    assert main(["sandbox", "restore", quarantined]) == 2
+    assert "AGENTS.md exists: move it away, or pass --overwrite to move it to quarantine" in capfd.readouterr().err
+    assert (place / "AGENTS.md").read_text() == "mine\n"
+    assert main(["sandbox", "restore", "AGENTS.md", "--overwrite"]) == 0
+    assert (place / "AGENTS.md").read_text() == "new\n"
+    assert main(["sandbox", "restore", "nothing.md"]) == 1
+    assert "nothing in quarantine has the id or the path 'nothing.md'" in capfd.readouterr().err
