@@ -39,6 +39,7 @@ project.typed own The package ships its types and the public names are importabl
 project.opened-once own A process opens each part of a project at most once, when it is first used.
 project.cold-path-is-light own Nothing heavy is imported on the way to --help or to a lexical search.
 project.cold-start-is-measured own The cold-start benchmark prints our CPU time beside plain Python's, as a ratio.
+cli.output-is-written-or-fails own A standard output that is closed or full gives one line and a failing exit code; a reader that has read enough does not.
 project.names-are-durable own A directory is synced after a name in it changed, and one that cannot be synced is an error.
 project.leftovers-are-swept own Temporary files of killed writers are deleted, and never those of a living one.
 project.sample-project-is-real own The sample project's pages, links, judged answers, rules and skills are as described, and its scripts run.
@@ -246,6 +247,7 @@ store.migrations own An older database is migrated; one from a newer version is 
 store.integrity-check own check finds any disagreement of rows, text index and vectors; rebuild repairs it.
 disk.power-loss own When the power fails, no acknowledged write to any of our files is lost and none is damaged, whatever was not synced.
 store.bad-disk own A corrupt, read-only or full disk gives a typed error, and nothing that was kept is lost.
+store.faults-are-told own Every write to a failing, full or lockless disk is durable or a typed error that names the fault and loses nothing.
 
 search.keyword-layer 001 Keyword search finds literal words, identifiers and proper names, ranked by BM25.
 search.raw-queries 001 Callers send plain words; splitting into terms and embedding happen behind the call.
@@ -449,6 +451,7 @@ actions.list-and-stat own Directories are listed and files described.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
 actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
+actions.grep-tells-what-it-could-not-read own A search in files counts those that it could not read and names the first, with reasons.
 actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
 actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.

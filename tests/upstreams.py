@@ -364,6 +364,8 @@ def _odd(arguments: list[str]) -> None:
 
 
 SCHEMA = {"type": "object"}
+DANGLING = {"type": "object", "properties": {"a": {"items": {"$ref": "#/$defs/Nothing"}}}}
+GOOD = {"name": "good", "inputSchema": SCHEMA}
 
 
 def _shaken(name: str, *kinds: str) -> dict[str, Any]:
@@ -464,7 +466,7 @@ def _half(arguments: list[str]) -> None:
     _raw(
         {
             **_shaken("half", "tools", "resources", "prompts"),
-            "tools/list": {"result": {"tools": [{"name": "good", "inputSchema": SCHEMA}]}},
+            "tools/list": {"result": {"tools": [{"name": "torn", "inputSchema": DANGLING}, GOOD]}},
             "resources/list": {"result": {"resources": "none"}},
             "prompts/list": {"error": {"code": -32000, "message": "the\x1b[2J store is closed"}},
         }

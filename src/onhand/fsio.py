@@ -249,6 +249,55 @@ def make_directories(path: str, mode: int = 0o777) -> None:
         _close_directory(parent)
 
 
+# What is wrong, and what to do.
+_FAULTS = {
+    errno.EIO: "the disk failed to read or write it; check the disk and the system log before you try again",
+    errno.ENOSPC: "the disk is full; free some space and try again",
+    errno.EDQUOT: "the disk quota is used up; delete files or ask for a larger quota, and try again",
+    errno.EROFS: "Read-only file system; use another place, or mount it writable",
+    errno.ENOLCK: "the file system cannot lock files; use a local disk, or start the lock service of the network one",
+    errno.EFBIG: "it would exceed the largest size that a file may have here (`ulimit -f`)",
+    errno.EMFILE: "this process has too many open files; raise `ulimit -n`",
+    errno.ENFILE: "the system has too many open files; close some programs",
+    errno.EACCES: "Permission denied; change its permissions and those of its directory",
+    errno.EPERM: "Operation not permitted; change its permissions and those of its directory",
+    errno.EBADF: "it is closed",
+}
+
+
+def describe_fault(error: OSError) -> str:
+    """Return what is wrong with a file and what to do about it."""
+    if isinstance(error, TimeoutError):
+        return "another process holds its lock; try again later"
+    reason: str = _FAULTS.get(error.errno or 0) or error.strerror or str(error)
+    return reason
+
+
+def find_fault(directory: str) -> OSError | None:
+    """Return the error that writing, syncing or locking a small file in a directory raises, or None.
+
+    It finds the reason for an error of a library that does not tell.
+    """
+    from contextlib import suppress
+    from secrets import token_hex
+
+    path = os.path.join(directory, f".{token_hex(TEMPORARY_BYTES)}.new")
+    try:
+        with open(path, "xb", buffering=0) as file:
+            try:
+                file.write(bytes(4096))
+                os.fsync(file.fileno())
+                with suppress(ImportError):  # Windows
+                    from fcntl import LOCK_EX, LOCK_NB, lockf
+
+                    lockf(file, LOCK_EX | LOCK_NB)
+            finally:
+                os.unlink(path)
+    except OSError as error:
+        return error
+    return None
+
+
 NO_DIRECTORY = -1  # in place of a descriptor, where directories cannot be opened (Windows)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)  # of file systems that cannot sync a directory
 

@@ -16,7 +16,7 @@ from onhand.config.files import cache_directory, is_foreign, quarantine_director
 from onhand.corpora.file_index import cache_path
 from onhand.corpora.files import SKIPPED_DIRECTORIES
 from onhand.errors import ConfigError, InputError, MissingExtra, SandboxError, StoreError
-from onhand.fsio import find_exposed, make_directories
+from onhand.fsio import describe_fault, find_exposed, make_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ class Project:
         try:
             make_directories(directory)
         except OSError as error:
-            raise StoreError(f"{directory} cannot be created ({error.strerror}): choose another --db") from None
+            raise StoreError(
+                f"{directory} cannot be created, so choose another --db: {describe_fault(error)}"
+            ) from None
         return open_index(self.documents_path, self.config.documents.embedder)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from onhand.errors import ConfigError
-from onhand.fsio import find_exposed, make_directories, open_regular, sync_directory, write_atomic
+from onhand.fsio import describe_fault, find_exposed, make_directories, open_regular, sync_directory, write_atomic
 from onhand.record import Record
 from onhand.text import digest
 
@@ -125,4 +125,4 @@ def _read(path: str) -> TrustRecord:
 
 
 def _unwritable(store: str, error: OSError) -> ConfigError:
-    return ConfigError(f"{store} cannot be written ({error.strerror}): make its directory writable")
+    return ConfigError(f"{store} cannot be written: {describe_fault(error)}")

@@ -18,10 +18,12 @@ from onhand.actions.files import check_characters, read_bytes
 from onhand.actions.tree import TIMED_OUT, TIMEOUT_S, Walk, compile_globs
 from onhand.actions.workspace import ResolvedPath, Workspace, display, path_line
 from onhand.errors import InputError, MissingExtra, NotFound
+from onhand.text import quantity
 from onhand.tools import Tool
 
 MAX_MATCHES = 500  # more do not fit in an answer
 DEFAULT_LIMIT = 100  # matches
+MAX_UNREAD = 5  # unreadable files that an answer names
 MAX_CONTEXT = 20  # lines before and after a match
 MAX_LINE_CHARS = 500  # of a line in an answer
 MAX_PATTERN_CHARS = 10_000
@@ -104,6 +106,13 @@ class GrepMatch(NamedTuple):
     after: tuple[str, ...] = ()
 
 
+class UnreadFile(NamedTuple):
+    """A file that could not be searched, and why."""
+
+    file: str
+    reason: str
+
+
 class GrepResult(NamedTuple):
     """The lines that match, ordered by file and line."""
 
@@ -112,6 +121,8 @@ class GrepResult(NamedTuple):
     is_cut: bool = False  # there are more, or not everything was searched
     notes: tuple[str, ...] = ()
     left_out: int = 0  # for lack of room
+    unread: int = 0  # files that could not be read
+    first_unread: tuple[UnreadFile, ...] = ()
     success: bool = True
 
     def to_text(self) -> str:
@@ -128,6 +139,10 @@ class GrepResult(NamedTuple):
             text += [path_line(file), *(lines[number] for number in sorted(lines))]
         if files and (self.is_cut or self.left_out):
             text.append(f"[more than these {len(self.matches):,}; narrow them by path, glob or type, or send limit]")
+        if self.unread:
+            names = ", ".join(f"{path_line(file)} ({reason})" for file, reason in self.first_unread)
+            more = f" and {self.unread - len(self.first_unread):,} more" * (self.unread > len(self.first_unread))
+            text.append(f"[{quantity(self.unread, 'file')} could not be read: {names}{more}]")
         return "\n".join([*text, *(f"[{note}]" for note in self.notes)])
 
 
@@ -148,6 +163,7 @@ class _Search:
     context: int
     ends_at: float
     notes: list[str] = field(default_factory=list)  # for the reader of the answer
+    unread: list[UnreadFile] = field(default_factory=list)
 
     def is_late(self) -> bool:
         cancellation.check()
@@ -180,8 +196,14 @@ def grep(
     else:
         sources = iter([(workspace.name(place), _text_of(workspace, place, path))])
     matches = tuple(islice(_matches(search, sources), limit + 1))
-    is_cut = len(matches) > limit or bool(search.notes)
-    return GrepResult(matches[:limit], min(len(matches), limit), is_cut, tuple(dict.fromkeys(search.notes)))
+    return GrepResult(
+        matches[:limit],
+        min(len(matches), limit),
+        len(matches) > limit or bool(search.notes or search.unread),
+        tuple(dict.fromkeys(search.notes)),
+        unread=len(search.unread),
+        first_unread=tuple(search.unread[:MAX_UNREAD]),
+    )
 
 
 def grep_tool(workspace: Workspace) -> Tool:
@@ -285,7 +307,10 @@ def _contents_below(
         except BlockingIOError:
             busy.append(search.workspace.name(file.place))
             continue
-        except OSError:  # it was removed, is unreadable or too large
+        except FileNotFoundError:  # it was removed
+            continue
+        except OSError as error:
+            search.unread.append(UnreadFile(search.workspace.name(file.place), (error.strerror or str(error)).lower()))
             continue
         if b"\0" not in content:
             yield search.workspace.name(file.place), content

@@ -16,7 +16,7 @@ from unicodedata import normalize
 from onhand.cache.details import normalize_white_space
 from onhand.embed.embedder import unit_vector
 from onhand.errors import InputError, OnhandError, StoreError
-from onhand.fsio import make_directories, open_regular, write_atomic
+from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
 from onhand.text import repair_surrogates
 from onhand.tools.tool import copy_json
 
@@ -189,9 +189,7 @@ def read_entries(path: str) -> list[Any]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read ({error.strerror}): change its permissions, or use another file"
-        ) from None
+        raise StoreError(f"{path} cannot be read, so use another file: {describe_fault(error)}") from None
     with file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise StoreError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB: delete it, or use another file")
@@ -214,6 +212,4 @@ def write_entries(path: str, entries: list[dict[str, Any]]) -> None:
         make_directories(os.path.dirname(path))
         write_atomic(path, data, FILE_MODE)
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written ({error.strerror}): free some space, or make its directory writable"
-        ) from None
+        raise StoreError(f"{path} cannot be written: {describe_fault(error)}") from None

@@ -9,7 +9,7 @@ from onhand.cli.trust import keep_trust
 from onhand.config import SECTIONS, SETTINGS
 from onhand.config.files import files_in
 from onhand.errors import ConfigError
-from onhand.fsio import write_atomic
+from onhand.fsio import describe_fault, write_atomic
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -75,4 +75,4 @@ def _write(path: str, text: str, *, force: bool) -> None:
     try:
         write_atomic(path, text.encode(), 0o666, check=None if force else refuse_existing)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}): choose a directory that you own") from None
+        raise ConfigError(f"{path} cannot be written: {describe_fault(error)}") from None

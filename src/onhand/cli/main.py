@@ -63,10 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
+        from onhand.fsio import describe_fault
+
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest of the buffer
-        if isinstance(error, BrokenPipeError):  # the reader closed the pipe, which is not a failure
+        if isinstance(error, BrokenPipeError):  # the reader has read enough, as `head` does: not a failure
             return EXIT_OK
-        return _report_failure(error, EXIT_FAILURE)  # such as a full disk under the output
+        what = error.filename or "standard output cannot be written"  # which has no name
+        return _report_failure(f"{what}: {describe_fault(error)}", EXIT_FAILURE)
     except OnhandError as error:
         return _report_failure(
             error, EXIT_USAGE if isinstance(error, InputError) and not isinstance(error, NotFound) else EXIT_FAILURE
@@ -77,18 +80,21 @@ def _open_streams() -> None:
     """Replace standard streams that the parent process has closed.
 
     Otherwise the next file to be opened would get the descriptor of a stream, and child processes would write to it.
+    Writing to a standard output that was closed is an error; complaints to a closed standard error are discarded.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # this is the lowest free descriptor
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the process ends
+            access = os.O_RDONLY if descriptor == 1 else os.O_RDWR
+            os.set_inheritable(os.open(os.devnull, access), True)  # this is the lowest free descriptor
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  # open until the process ends
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-def _report_failure(error: Exception, code: int) -> int:
+def _report_failure(error: Exception | str, code: int) -> int:
     from onhand.cli import terminal
 
     terminal.complain(f"onhand: {error}")

@@ -31,7 +31,7 @@ from onhand.corpora.files import Problem
 from onhand.document import Contribution, Document
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError, NotFound, StoreError
-from onhand.fsio import FileLock, write_atomic
+from onhand.fsio import FileLock, describe_fault, write_atomic
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.record import Record
 from onhand.text import digest, repair_surrogates
@@ -464,8 +464,7 @@ def _writing(directory: str) -> Iterator[None]:
         with FileLock(os.path.join(directory, "lock")):
             yield
     except OSError as error:
-        reason = error.strerror or "another process holds its lock"
-        raise StoreError(f"cannot write in {directory} ({reason}): free some space, or make it writable") from None
+        raise StoreError(f"cannot write in {directory}: {describe_fault(error)}") from None
 
 
 def _read_content(path: str, text: str) -> FileContent:

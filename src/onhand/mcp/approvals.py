@@ -13,7 +13,7 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from onhand.errors import NotFound, StoreError
-from onhand.fsio import FileLock, make_directories, open_regular, write_atomic
+from onhand.fsio import FileLock, describe_fault, make_directories, open_regular, write_atomic
 from onhand.mcp.sanitize import steered_names, suspicions
 from onhand.mcp.servers import ServerConfig
 from onhand.text import digest
@@ -227,8 +227,7 @@ class Approvals:
                 write_atomic(self._path, json.dumps({"servers": self._servers}, sort_keys=True).encode())
                 self._stamp = self._change_stamp()
         except OSError as error:
-            reason = error.strerror or "another process holds its lock"
-            raise StoreError(f"{self._path} cannot be written ({reason}). Make its directory writable.") from None
+            raise StoreError(f"{self._path} cannot be written: {describe_fault(error)}") from None
 
 
 def _read_approvals(path: str) -> dict[str, dict[str, Any]]:

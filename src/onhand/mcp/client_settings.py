@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from onhand.errors import InputError
-from onhand.fsio import make_directories, open_regular, write_atomic
+from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
 
 Entry = Mapping[str, Any]
 
@@ -272,7 +272,7 @@ def write_settings(edit: Edit) -> str | None:
         backup = None if edit.before is None else _back_up(target)
         write_atomic(target, edit.after.encode(), 0o600)
     except OSError as error:
-        raise InputError(f"{edit.path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(f"{edit.path} cannot be written: {describe_fault(error)}") from None
     return backup
 
 

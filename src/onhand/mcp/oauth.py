@@ -18,8 +18,8 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.auth.utils import is_valid_client_metadata_url
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from onhand.errors import UpstreamError
-from onhand.fsio import make_directories, open_regular, write_atomic
+from onhand.errors import StoreError, UpstreamError
+from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
 from onhand.mcp.servers import ServerConfig, expand_variables
 
 MAX_FILE_BYTES = 65_536
@@ -69,8 +69,11 @@ class TokenFile:
         return content if isinstance(content, dict) else {}
 
     def _write(self, name: str, value: Any) -> None:
-        make_directories(os.path.dirname(self._path), 0o700)
-        write_atomic(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
+        try:
+            make_directories(os.path.dirname(self._path), 0o700)
+            write_atomic(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be written: {describe_fault(error)}") from None
 
 
 def oauth_login(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onhand.errors import ConfigError, InputError
-from onhand.fsio import make_directories, open_regular, write_atomic
+from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
 from onhand.text import digest
 
 MAX_FILE_BYTES = 16 * 1024 * 1024  # ~/.claude.json contains whole histories
@@ -149,7 +149,7 @@ def write_servers(path: str, servers: Iterable[ServerConfig]) -> None:
         make_directories(os.path.dirname(path), 0o700)
         write_atomic(path, (json.dumps(servers_to_json(servers), indent=2) + "\n").encode())
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}). Make its directory writable.") from None
+        raise ConfigError(f"{path} cannot be written: {describe_fault(error)}") from None
 
 
 def is_onhand(server: ServerConfig) -> bool:

@@ -24,6 +24,7 @@ from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.mcp.local import EXTENSION
 from onhand.mcp.sanitize import clean_line
 from onhand.mcp.upstream_transport import is_ended, is_expired, is_timeout
+from onhand.tools.arguments import find_dangling_reference
 
 Items = tuple[dict[str, Any], ...]
 MAX_PAGES = 1_000
@@ -75,7 +76,7 @@ async def fetch_lists(session: ClientSession) -> UpstreamLists:
     prompts: Items = ()
     skills: Items = ()
     if offered and offered.tools:
-        tools = await fetcher.fetch(session.list_tools, "tools")
+        tools = fetcher.usable_tools(await fetcher.fetch(session.list_tools, "tools"))
     if offered and offered.resources:
         resources = await fetcher.try_fetch("resources", session.list_resources, "resources")
         templates = await fetcher.try_fetch("templates", session.list_resource_templates, "resource_templates")
@@ -123,6 +124,19 @@ class _Fetcher:
             cursors.add(cursor)
         self.problems.append(f"its list of {field} has more than {MAX_PAGES} pages: the rest is ignored")
         return tuple(items)
+
+    def usable_tools(self, tools: Items) -> Items:
+        """Return the tools without those whose schema refers to a part that it does not have."""
+        usable = []
+        for tool in tools:
+            if reason := find_dangling_reference(tool["inputSchema"]):
+                problem = (
+                    f"its tool {clean_line(tool['name'], MAX_QUOTED_CHARS)!r} is ignored: {clean_line(reason, 300)}"
+                )
+                self.problems += [problem] if len(self.problems) < MAX_PROBLEMS else []
+            else:
+                usable.append(tool)
+        return tuple(usable)
 
     async def try_fetch(self, kind: str, send: Callable[..., Awaitable[Any]], field: str) -> Items:
         """Return all items of a list, or none if it cannot be read: many servers announce kinds that they lack."""

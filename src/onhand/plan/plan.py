@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from onhand.errors import OnhandError, StoreError
-from onhand.fsio import FileLock, open_regular, write_atomic
+from onhand.fsio import FileLock, describe_fault, open_regular, write_atomic
 from onhand.plan import render, tools
 from onhand.plan.relations import CONTAINERS, Node, NodeIds, Relations
 from onhand.tools.tool import Tool
@@ -158,12 +158,8 @@ class PlanJournal:
     def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except TimeoutError:
-            raise StoreError(f"{self.path} cannot be {what}: another process holds its lock; try again later") from None
         except OSError as error:
-            raise StoreError(
-                f"{self.path} cannot be {what} ({error.strerror or error}): free some space or change its permissions"
-            ) from None
+            raise StoreError(f"{self.path} cannot be {what}: {describe_fault(error)}") from None
 
 
 def _is_header(header: bytes) -> bool:

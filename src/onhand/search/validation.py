@@ -124,10 +124,7 @@ def validate_document(document: Document) -> Document:
             if fields.metadata
             else document
         )
-    if not isinstance(fields.id, str) or not document.id.strip() or len(document.id) > MAX_ID_CHARS:
-        raise InputError(
-            f"A document id must have 1 to {MAX_ID_CHARS:,} characters, not be {_abbreviate(document.id)}."
-        )
+    validate_id(fields.id)
     where = f"document {document.id!r}"
     for field in ("title", "text", "author", "scope", "kind", "source_path"):
         if not isinstance(getattr(document, field), str):
@@ -167,19 +164,26 @@ def _is_plain(document: Any) -> bool:
         and type(document_id) is type(title) is type(text) is type(author) is str
         and type(scope) is type(kind) is type(source_path) is str
         and (all(map(str.isascii, texts)) or all(repair_surrogates(text) is text for text in texts))
-        and 0 < len(document_id) <= MAX_ID_CHARS
-        and not document_id.isspace()
+        and _is_id(document_id)
         and len(text) <= MAX_TEXT_CHARS
         and type(metadata) is dict
         and _is_plain_metadata(metadata)
     )
 
 
-def validate_id(document_id: str) -> str:
-    """Return the id without lone surrogates; raise InputError if it is not a string."""
-    if not isinstance(document_id, str):
-        raise InputError(f"A document id must be a string, not {_abbreviate(document_id)}.", "document_id")
+def validate_id(document_id: Any) -> str:
+    """Return the id without lone surrogates; raise InputError if no document can have it."""
+    if not isinstance(document_id, str) or not _is_id(document_id):
+        raise InputError(
+            f"A document id must be a string; it must have 1 to {MAX_ID_CHARS:,} characters and no NUL, "
+            f"not be {_abbreviate(document_id)}.",
+            "document_id",
+        )
     return repair_surrogates(document_id)
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= MAX_ID_CHARS and not text.isspace() and "\0" not in text
 
 
 def validate_filter(filter: Filter) -> Filter:

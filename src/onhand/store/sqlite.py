@@ -348,7 +348,7 @@ class SqliteStore:
         if not segments.is_overdue(connection):
             return
         try:
-            begin_writing(connection, patience_s=0)
+            begin_writing(connection, self.path, patience_s=0)
             segments.index_tail(connection, self._ranking)
             bump_generation(connection)
             connection.execute("COMMIT")
@@ -381,7 +381,7 @@ class SqliteStore:
             if connection.in_transaction:
                 raise StoreError(f"{self.path} cannot be written inside a snapshot. Leave the snapshot first.")
             try:
-                begin_writing(connection)
+                begin_writing(connection, self.path)
                 self._sync_names()
                 self._refuse_other_ranking(connection)
                 yield connection

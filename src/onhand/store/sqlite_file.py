@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -11,7 +12,7 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from onhand.errors import InputError, StoreError
-from onhand.fsio import make_directories
+from onhand.fsio import describe_fault, find_fault, make_directories
 
 APPLICATION_ID = 0x6F6E6864  # "onhd", which marks a database as ours
 VERSION = 3
@@ -86,6 +87,8 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
 
 BUSY_TIMEOUT_S = 120.0  # writers queue, and the last of many waits for all others
 RETRY_S = 0.002
+PATIENCE_S = 1.0  # with a locked file; then it is checked whether files can be locked here at all
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)  # a file may be searched where it cannot be written
 MIN_DATABASE_BYTES = 512  # the smallest page of SQLite
 
 # The exceptions that reading damaged content may raise.
@@ -110,7 +113,13 @@ def open_file(path: str) -> OpenFile:
     except sqlite3.Error as error:
         if _error_code(error) not in _UNWRITABLE or not os.path.isfile(path):
             raise
-    return _open_read_only(path)
+        try:
+            return _open_read_only(path)
+        except (StoreError, sqlite3.Error):
+            fault = find_fault(os.path.dirname(path))
+            if fault is not None and fault.errno not in READ_ONLY:
+                raise StoreError(f"{path} cannot be opened: {describe_fault(fault)}") from error
+            raise
 
 
 def change_stamp(path: str) -> tuple[int, ...]:
@@ -125,9 +134,14 @@ def translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        # A file on a failing disk may have been opened read-only.
+        is_vague = _error_code(error) in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
+        fault = find_fault(os.path.dirname(path)) if is_vague else None
+        if fault is not None and fault.errno not in READ_ONLY:
+            raise StoreError(f"{path}: {describe_fault(fault)}") from error
         raise StoreError(f"{path}: {_advice(error)}") from error
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
+        raise StoreError(f"{path}: {describe_fault(error)}") from error
     except UnicodeEncodeError as error:  # of the caller's text, since text from the file is only decoded
         raise InputError(
             f"The text {error.object[:100]!r} contains a lone surrogate, which cannot be encoded as UTF-8. "
@@ -145,12 +159,13 @@ def is_read_only(error: sqlite3.Error) -> bool:
     return _error_code(error) == sqlite3.SQLITE_READONLY
 
 
-def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEOUT_S) -> None:
+def begin_writing(connection: sqlite3.Connection, path: str, patience_s: float = BUSY_TIMEOUT_S) -> None:
     """Begin a write transaction after those of other writers.
 
     SQLite itself waits longer and longer between its attempts, so that one of many writers could wait for minutes.
     """
     deadline = time.monotonic() + patience_s
+    checked_at: float | None = time.monotonic() + PATIENCE_S
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         while True:
@@ -160,6 +175,10 @@ def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEO
             except sqlite3.OperationalError as error:
                 if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
+                if checked_at is not None and time.monotonic() > checked_at:
+                    checked_at = None
+                    if fault := _lock_fault(path):
+                        raise StoreError(f"{path} cannot be locked: {describe_fault(fault)}") from error
             time.sleep(RETRY_S)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
@@ -180,7 +199,7 @@ def _check_path(path: str) -> None:
 
 
 def _open_writable(path: str) -> sqlite3.Connection:
-    connection = _connect(path)
+    connection = _connect(path, path)
     try:
         read_version(connection, path)  # before anything is changed, since it may belong to another program
         _enable_wal(connection)
@@ -227,9 +246,12 @@ def _open_read_only(path: str) -> OpenFile:
 def _connect_read_only(path: str, options: str) -> sqlite3.Connection:
     from urllib.parse import quote
 
-    connection = _connect(f"file:{quote(path)}?{options}", uri=True)
+    connection = _connect(f"file:{quote(path)}?{options}", path, uri=True)
     try:
-        if read_version(connection, path) != VERSION:
+        version = read_version(connection, path)
+        if not version:
+            raise StoreError(f"{path} is empty, and no index can be created in it here. Make it writable.")
+        if version != VERSION:
             raise StoreError(f"{path} was made by an older onhand. Open it once where it can be written.")
     except BaseException:
         connection.close()
@@ -245,13 +267,28 @@ class _Connection(sqlite3.Connection):
             self.close()
 
 
-def _connect(name: str, uri: bool = False) -> sqlite3.Connection:
+def _connect(name: str, path: str, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, factory=_Connection, uri=uri
+        name, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, factory=_Connection, uri=uri
     )
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.Error as error:
+        if _error_code(error) != sqlite3.SQLITE_BUSY:  # the caller's first statement will raise it again
+            pass
+        elif fault := _lock_fault(path):
+            connection.close()
+            raise StoreError(f"{path} cannot be locked: {describe_fault(fault)}") from error
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
     connection.execute("PRAGMA cache_size = -65536")  # in KiB: changed pages before they are written to the log
     connection.execute("PRAGMA mmap_size = 1073741824")
     return connection
+
+
+def _lock_fault(path: str) -> OSError | None:
+    """Return why no file can be locked beside this one, which SQLite takes for a lock of another process, or None."""
+    fault = find_fault(os.path.dirname(path))
+    return fault if fault and fault.errno == errno.ENOLCK else None
 
 
 def _log_bytes(path: str) -> int:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from onhand.errors import InputError, NotFound, StoreError
-from onhand.fsio import FileLock, open_regular, write_atomic
+from onhand.fsio import FileLock, describe_fault, open_regular, write_atomic
 from onhand.record import Record
 from onhand.tools.catalog import Catalog, ToolSearchResult
 from onhand.tools.catalog_tool import MCP, CatalogTool
@@ -382,7 +382,4 @@ def update_selection(path: str, add: Collection[str] = (), remove: Collection[st
             if ids != before:
                 write_atomic(path, (json.dumps({"tools": list(ids)}, indent=2) + "\n").encode("ascii"))
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written ({error.strerror or 'another process holds its lock'}): make its directory "
-            "writable, or use another file"
-        ) from None
+        raise StoreError(f"{path} cannot be written, so use another file: {describe_fault(error)}") from None

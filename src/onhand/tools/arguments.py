@@ -207,6 +207,10 @@ MAX_STEPS, MAX_STEPS_PER_VALUE, MAX_EXPLAINED_STEPS = 50_000, 20, 5_000
 ENTRIES_PER_STEP = 100  # of a list such as an enum; comparing an entry is much faster than checking a subschema
 
 
+class DanglingReference(InputError):
+    """A reference in a schema points to nothing in it."""
+
+
 class CompiledSchema:
     """A schema that is compiled for checking arguments."""
 
@@ -278,6 +282,17 @@ def _survey(root: Schema) -> tuple[bool, int]:
     return branches, patterns
 
 
+def find_dangling_reference(schema: Schema) -> str | None:
+    """Return what is wrong with a reference to a part that the schema does not have, or None."""
+    try:
+        _survey(schema)
+    except DanglingReference as error:
+        return str(error)
+    except InputError:  # something else, which does not keep the server from checking the arguments itself
+        pass
+    return None
+
+
 def _reject_dynamic_references(schema: Schema, is_root: bool) -> None:
     keyword = next((keyword for keyword in DYNAMIC if keyword in schema), None)
     if "$id" in schema and not is_root:
@@ -314,7 +329,7 @@ def _follow_reference(root: Schema, schema: Schema) -> list[Schema]:
         elif isinstance(found, dict) and step in found:
             found = found[step]
         else:
-            raise InputError(f"$ref {reference[:200]!r} points to nothing in the schema")
+            raise DanglingReference(f"$ref {reference[:200]!r} points to nothing in the schema")
     return [found] if isinstance(found, dict) else []
 
 

@@ -175,6 +175,22 @@ def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
         lines("x", "a.txt")
 
 
+@requirement("actions.grep-tells-what-it-could-not-read")
+def test_files_that_cannot_be_read_are_counted_and_the_first_are_named(lines: Grep, tree: Tree) -> None:
+    root = tree({f"{letter}.txt": "x\n" for letter in "abcdefgh"})
+    for letter in "bcdefg":
+        with (root / f"{letter}.txt").open("r+b") as file:
+            file.truncate(33 * 1024 * 1024)
+    found = lines("x")
+    assert [match.file for match in found.matches] == ["a.txt", "h.txt"]
+    assert (found.unread, found.is_cut) == (6, True)
+    assert [one.file for one in found.first_unread] == [f"{letter}.txt" for letter in "bcdef"]
+    assert all("bytes" in one.reason for one in found.first_unread)
+    told = found.to_text().splitlines()[-1]
+    assert told.startswith("[6 files could not be read: b.txt (")
+    assert told.endswith("and 1 more]")
+
+
 def test_a_file_that_is_written_to_all_the_time_is_told_of(
     lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,7 +290,7 @@ def test_a_write_that_fails_leaves_the_old_note(notes: Notes, directory: Path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)  # the disk, not our code
-    with pytest.raises(StoreError, match="No space left on device"):
+    with pytest.raises(StoreError, match="the disk is full; free some space"):
         notes.write("key", "d", "quokka")
     monkeypatch.undo()
     assert notes.get("key").body == "zebra"

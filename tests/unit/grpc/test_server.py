@@ -153,6 +153,9 @@ def test_an_empty_result_has_a_reason(channel: grpc.Channel) -> None:
             "filter.created_after",
         ),
         ("GetDocument", wire.GetDocumentRequest(document_id="mail-forecast", first_line=99), "first_line"),
+        ("GetDocument", wire.GetDocumentRequest(), "document_id"),
+        ("GetDocument", wire.GetDocumentRequest(document_id="a\0b"), "document_id"),
+        ("GetDocument", wire.GetDocumentRequest(document_id="a" * 2**20), "document_id"),
     ],
 )
 def test_invalid_arguments_are_reported_with_their_field(

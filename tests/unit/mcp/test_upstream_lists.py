@@ -102,6 +102,7 @@ def test_a_list_that_is_none_or_is_refused_costs_no_other_list(behind: Behind) -
             (status,) = registry.status()
             assert registry.catalog.names() == ("h__good",)
             assert status.problems == (
+                "its tool 'torn' is ignored: $ref '#/$defs/Nothing' points to nothing in the schema",
                 "its list of resources cannot be read: it violates the MCP protocol",
                 "it refuses to list its prompts: the store is closed",
             )

@@ -151,7 +151,7 @@ def test_pipes_directories_and_unreadable_files_are_rejected_without_blocking(tm
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     for name in ("pipe", "directory"):
-        with pytest.raises(StoreError, match=r"cannot be read \(not a regular file\)"):
+        with pytest.raises(StoreError, match=r"cannot be read: not a regular file"):
             names(Plan(tmp_path / name))
     if os.getuid():
         (tmp_path / "closed").mkdir(mode=0o500)
@@ -174,7 +174,7 @@ def test_a_full_disk_is_reported_and_the_change_is_not_applied(tmp_path: Path, m
 
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr(os, "ftruncate", lambda *_: None)  # which a device has not
-    with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): free some space"):
+    with pytest.raises(StoreError, match=r"cannot be written: the disk is full; free some space"):
         add(plan, "b")
     monkeypatch.undo()
     assert names(plan) == ["a"]

@@ -103,15 +103,16 @@ def test_a_source_that_breaks_off_loses_only_the_batch_at_hand(store: Store) -> 
 def test_a_document_is_fetched_in_full_and_an_unknown_one_is_named(store: Store) -> None:
     index = indexed(store)
     assert index.get("q3") == MAIL[0]
-    for unknown in ("nothing", "", "x" * 5000, "\0", "\ud800"):
+    for unknown in ("nothing", "x" * 5000, "\ud800"):
         with pytest.raises(NotFound, match="take the id from a search"):
             index.get(unknown)
-    for wrong in (None, 5):
+    for wrong in (None, 5, "", " ", "a\0", "x" * 2**20):
         given: Any = wrong
-        with pytest.raises(InputError, match="id must be a string"):
-            index.get(given)
-    with pytest.raises(InputError, match="id must be a string"):
-        index.delete([given])
+        for call in (index.get, lambda id: index.put([Document(id)]), lambda id: index.delete([id])):
+            with pytest.raises(InputError, match="id must be a string; it must have 1 to 10,000 characters") as told:
+                call(given)
+            assert told.value.field == "document_id"
+            assert type(told.value) is InputError
 
 
 def test_documents_are_deleted_one_or_many(store: Store) -> None:
