@@ -287,6 +287,7 @@ def find_fault(directory: str) -> OSError | None:
             try:
                 file.write(bytes(4096))
                 os.fsync(file.fileno())
+                getattr(os, "fdatasync", os.fsync)(file.fileno())
                 with suppress(ImportError):  # Windows
                     from fcntl import LOCK_EX, LOCK_NB, lockf
 

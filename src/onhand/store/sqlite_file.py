@@ -250,7 +250,7 @@ def _connect_read_only(path: str, options: str) -> sqlite3.Connection:
     try:
         version = read_version(connection, path)
         if not version:
-            raise StoreError(f"{path} is empty, and no index can be created in it here. Make it writable.")
+            raise StoreError(f"{path} is empty, and no index can be created: make it writable, or check the disk.")
         if version != VERSION:
             raise StoreError(f"{path} was made by an older onhand. Open it once where it can be written.")
     except BaseException:
