@@ -261,6 +261,8 @@ _FAULTS = {
     errno.ENFILE: "the system has too many open files; close some programs",
     errno.EACCES: "Permission denied; change its permissions and those of its directory",
     errno.EPERM: "Operation not permitted; change its permissions and those of its directory",
+    errno.EEXIST: "a file is in the place of its directory; move that file away",
+    errno.ENOTDIR: "a part of its path is not a directory; use another path",
     errno.EBADF: "it is closed",
 }
 

@@ -189,7 +189,9 @@ def read_entries(path: str) -> list[Any]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StoreError(f"{path} cannot be read, so use another file: {describe_fault(error)}") from None
+        raise StoreError(
+            f"{path} cannot be read ({error.strerror}): change its permissions, or use another file"
+        ) from None
     with file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise StoreError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB: delete it, or use another file")
