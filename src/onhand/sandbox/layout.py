@@ -47,7 +47,7 @@ class SensitiveEntries(NamedTuple):
 
     secrets: tuple[NamedEntry, ...]
     protected: tuple[NamedEntry, ...]
-    repositories: tuple[NamedEntry, ...]  # below a root
+    repositories: tuple[NamedEntry, ...]  # below a root; and directories that cannot be read, in which one could be
 
 
 class TooManyFiles(SandboxError):
@@ -104,7 +104,7 @@ class _ScannedTree:
             if directory is None or directory.stamp != now:
                 directory = self._read(path, now)
             if directory is None:  # unreadable for us; a command could make it readable, so it is closed as a whole
-                parts.append(SensitiveEntries((NamedEntry(path),), (), ()))
+                parts.append(SensitiveEntries((NamedEntry(path),), (), (NamedEntry(path),)))
                 continue
             if now:
                 known[path] = directory

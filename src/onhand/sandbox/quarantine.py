@@ -314,7 +314,7 @@ def _read_whole(descriptor: int) -> bytes:
 def _quarantine(directory: str, own: str, record: _Record, is_over: bool) -> tuple[list[str], bool]:
     """Move away what is new since a record, whose file is `own`; return notes, and whether nothing is left to do."""
     created, is_complete = record.find_created()
-    if repositories := [path for path in created if os.path.basename(path) in REPOSITORIES]:
+    if repositories := [path for path in created if _may_be_in_use(path)]:
         # The programs of a running command fail without it, and its own record has the repository as new, too.
         others = list(_others_running(directory, own))
         in_use = [path for path in repositories if not is_over or any(other.covers(path) for other in others)]
@@ -338,6 +338,11 @@ def _quarantine(directory: str, own: str, record: _Record, is_over: bool) -> tup
         reason = next(iter(failed.values()))
         notes.append(f"could not be moved to quarantine ({reason}): {names}. Check them: programs obey such files")
     return notes, is_complete and not failed
+
+
+def _may_be_in_use(path: str) -> bool:
+    """Return whether programs in a sandbox may rely on a path: a repository, or what nobody can read now."""
+    return os.path.basename(path) in REPOSITORIES or not (os.path.islink(path) or os.access(path, os.R_OK))
 
 
 def _others_running(directory: str, own: str) -> Iterator[_Record]:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_a_name_for_a_file_that_had_none_is_moved_away(sandbox: Sandbox, place: 
     ended = run(sandbox, policy_for(place), python_inside(), "-c", TMPFILE, cwd=place)
     assert (place / "src" / "AGENTS.md").exists() is False
     assert list(kept(place)) == ["src/AGENTS.md"] or "not supported" in ended.printed, ended.printed
+
+
+@requirement("sandbox.quarantine")
+def test_a_directory_that_cannot_be_read_hides_nothing(sandbox: Sandbox, place: Path) -> None:
+    (place / "src" / "old").mkdir(mode=0)
+    give(place)
+    line = "mkdir src/new; echo evil > src/new/AGENTS.md; chmod 0 src/new"
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (place / "src" / "old").is_dir()
+    with suppress(FileNotFoundError):
+        (place / "src" / "new").chmod(0o700)
+    assert not (place / "src" / "new" / "AGENTS.md").exists()
+    assert len(kept(place)) == 1
 
 
 @requirement("sandbox.quarantine")
