@@ -350,7 +350,7 @@ class Project:
             protect=settings.protect,
             allow=settings.allow,
             project=self.directory,
-            never_written=[os.path.dirname(path) for path in _user_decisions()],
+            never_written=[*(os.path.dirname(path) for path in _user_decisions()), *self._obeyed_files],
         )
 
     def _workspace_tools(self, which: str) -> list[Tool]:
@@ -425,8 +425,21 @@ class Project:
             strict=settings.landlock == "strict",
         )
         return policy._replace(
-            memory_bytes=settings.memory_mb << 20, cpu_s=settings.cpu_s, processes=settings.processes
+            protected=(*policy.protected, *self._obeyed_files),
+            memory_bytes=settings.memory_mb << 20,
+            cpu_s=settings.cpu_s,
+            processes=settings.processes,
         ).validate()
+
+    @property
+    def _obeyed_files(self) -> list[str]:
+        """The files that say what to start or whom to let in, and of which no trusted copy is kept."""
+        settings, grpc = self.config.mcp, self.config.grpc
+        source = self.config.sources["mcp.files"]
+        recorded = server_files_to_trust(settings.files, source, self.directory, self.config.project_file)
+        named = [path for path in settings.files if path not in recorded]
+        named += filter(None, (grpc.tls_cert, grpc.tls_key, grpc.client_ca))
+        return [os.path.abspath(os.path.join(self.directory, os.path.expanduser(path))) for path in named]
 
     # MCP servers
 
@@ -808,12 +821,14 @@ def _placement_problem(project: str, path: str) -> str:
 def _notes_problem(loaded: Config) -> str:
     """Return why notes must not be written to the configured directory and what to use instead; "" if they may be."""
     path = loaded.notes.path
-    return _placement_problem(loaded.project, path) or _overlap_problem(loaded, path)
+    return _overlap_problem(loaded, path) or _placement_problem(loaded.project, path)
 
 
 def _overlap_problem(loaded: Config, path: str) -> str:
     """Return a problem if notes would be read as context or skills, or context or skills as notes."""
     notes = _folded_place(loaded.project, path)
+    if notes == _folded_place(loaded.project, "."):
+        return ""  # a problem of its own
     roots = {
         "context": (loaded.context.root, *loaded.context.extra_roots),
         "skills": (*loaded.skills.roots, *_usual_skills(loaded, notes)),
@@ -847,6 +862,6 @@ def _usual_skills(loaded: Config, notes: str) -> tuple[str, ...]:
     for place in places:
         around = _folded_place(place, ".")
         client = notes[len(around) :].partition(os.sep)[0] if notes.startswith(around) else ""
-        if client.startswith("."):
+        if client.startswith(".") and client not in REPOSITORY_DIRECTORIES:
             found.append(os.path.join(place, client, "skills"))
     return tuple(found)

@@ -194,8 +194,8 @@ def test_notes_are_not_kept_where_context_or_skills_are_read(
         write_record(trust_store(os.environ), now.to_record())
     opened = Project(load_config(str(project)))
     (warning,) = (one for one in opened.config.warnings if "notes.path" in one)
-    assert "overlaps with" in warning or "programs or agents obey" in warning
-    assert "such as" in warning
+    assert "overlaps with" in warning
+    assert "notes never become that: choose another directory, such as .onhand/notes" in warning
     assert "write_note" not in opened.registry().names()
     with pytest.raises(ConfigError, match=r"notes\.path"):
         _ = opened.notes

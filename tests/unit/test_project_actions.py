@@ -88,6 +88,28 @@ def test_nothing_in_a_home_that_is_the_workspace_can_speak_for_its_user(
     assert [path for path in words if policy.may_read(str(tmp_path / path))] == []
 
 
+@requirement("sandbox.same-rules", "trust.of-content")
+def test_models_do_not_write_files_that_say_what_to_start_or_whom_to_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    named = {"MCP_FILES": "tools/a.json", "GRPC_TLS_CERT": "cert.crt", "GRPC_CLIENT_CA": "ca/root.crt"}
+    for name, path in named.items():
+        monkeypatch.setenv(f"ONHAND_{name}", path)
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", "tools")
+    project = Project(config.load(str(tmp_path)))
+    policy = project.sandbox_policy()
+    for path in named.values():
+        refused = project.registry().call("write_file", {"path": path, "content": ""})
+        assert f"{path} is protected" in refused.text
+        assert not policy.may_write(str(tmp_path / path))
+    assert project.registry().call("write_file", {"path": "tools/b.json", "content": ""}).ok
+    assert policy.may_write(str(tmp_path / "tools" / "b.json"))
+
+
 @requirement("sandbox.same-rules")
 def test_the_same_rules_hold_for_the_tools_for_files_and_for_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
