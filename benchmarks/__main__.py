@@ -11,9 +11,12 @@ from importlib import import_module
 
 TABLES = (
     *("coldstart", "lexical", "keyword", "vectors", "relations", "cache", "quality", "tool_search", "skills"),
-    *("everything", "loop", "sandbox_start", "mcp_start", "gateway", "grpc_load", "find"),
+    *("everything", "loop", "sandbox_start", "mcp_start", "http_latency", "gateway", "grpc_load", "find"),
 )
-LONG = ("kills", "plan_kills", "flips", "writers", "races", "grpc_fuzz", "dead_upstreams", "soak", "tool_held_out")
+LONG = (
+    *("kills", "plan_kills", "flips", "writers", "races", "grpc_fuzz", "dead_upstreams", "http_attacks", "soak"),
+    "tool_held_out",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

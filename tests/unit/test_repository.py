@@ -349,3 +349,26 @@ def test_a_benchmark_that_finds_a_failure_fails_the_command(
     assert measured("trial") is went_well
     monkeypatch.delitem(sys.modules, "benchmarks.trial")
     assert capsys.readouterr().out.startswith("\n# A trial.\n")
+
+
+@requirement("mcp.http-latency")
+def test_the_benchmark_of_http_prints_us_beside_a_bare_server_as_a_ratio() -> None:
+    done = run(sys.executable, "-m", "benchmarks.http_latency", "--calls", "3", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
+    names = ["a bare server of the SDK over HTTP", "ours over HTTP", "ours over stdio"]
+    assert [row[:36].strip() for row in rows] == names
+    ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
+    assert ratios[0] == 1
+    assert all(ratio > 0 for ratio in ratios)
+
+
+@requirement("mcp.http-limits")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
+def test_the_benchmark_of_attacks_prints_what_clients_keep() -> None:
+    words = ["--clients", "3", "--window-s", "0.2", "--rounds", "1"]
+    done = run(sys.executable, "-m", "benchmarks.http_attacks", *words, "--attack", "slow heads")
+    assert done.returncode == 0, done.stderr
+    _, row = done.stdout.splitlines()
+    assert row.startswith("slow heads")
+    assert row.split()[6] == "0"  # calls that failed

@@ -5,15 +5,20 @@ when there are too many, so whoever opens that many keeps all others out. Here o
 """
 
 import anyio
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onhand.mcp.eviction import EvictionOrder
 
 SESSION_HEADER = "mcp-session-id"
 UNUSED_S = 300.0  # for the first request after `initialize`, which all known clients send within seconds
-MAX_OPENING = 100  # sessions that are being opened at the same time, in addition to the others
+MAX_OPENING = 100  # sessions that wait to be opened, and those that are opened at once
+OPENED_PER_S = 25  # after these: opening one costs as much as several calls, so a flood would slow all calls
 CHECK_S = 10.0
+BUSY = "Too many sessions are being opened. Try again later."
 
 
 class Sessions:
@@ -26,6 +31,8 @@ class Sessions:
         self._order = EvictionOrder[str](max_sessions)
         self._requests: dict[str, int] = {}  # that are being answered; an open stream is one
         self._used: set[str] = set()
+        self._opening = anyio.Lock()
+        self._openable, self._counted_at = float(MAX_OPENING), 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note which session it opens or uses."""
@@ -35,7 +42,12 @@ class Sessions:
                 await self._app(scope, receive, send)
                 tasks.cancel_scope.cancel()
             return
-        session_id = Headers(scope=scope).get(SESSION_HEADER, "")
+        headers = Headers(scope=scope)
+        session_id = headers.get(SESSION_HEADER, "")
+        version = headers.get(MCP_PROTOCOL_VERSION_HEADER, HANDSHAKE_PROTOCOL_VERSIONS[0])
+        if not session_id and version in HANDSHAKE_PROTOCOL_VERSIONS and not await self._wait_for_turn():
+            await PlainTextResponse(BUSY, 503, {"retry-after": "1"})(scope, receive, send)
+            return
         peer = (scope.get("client") or ("",))[0]
         status, opened, replaced = 0, "", ""
 
@@ -66,6 +78,19 @@ class Sessions:
             now = anyio.current_time()
             for session_id in self._order.expired(now - min(UNUSED_S, self._idle_s), now - self._idle_s):
                 await self._end(session_id)
+
+    async def _wait_for_turn(self) -> bool:
+        """Wait until one more session may be opened; return False if too many wait already."""
+        if self._opening.statistics().tasks_waiting >= MAX_OPENING:
+            return False
+        async with self._opening:
+            now = anyio.current_time()
+            self._openable = min(MAX_OPENING, self._openable + (now - self._counted_at) * OPENED_PER_S)
+            self._counted_at = now
+            if self._openable < 1:
+                await anyio.sleep((1 - self._openable) / OPENED_PER_S)
+            self._openable -= 1
+        return True
 
     def _add(self, session_id: str, peer: str) -> str:
         """Add a session, and return the one whose place it takes."""

@@ -1,6 +1,8 @@
 """Whoever sends nothing, sends or reads too slowly, or opens too much over HTTP keeps nobody else out."""
 
+import json
 import os
+import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +14,7 @@ import pytest
 import rawmcp
 from http_serving import serving, sockets_to
 from onhand.config import SETTINGS
-from onhand.mcp import http, http_connections
+from onhand.mcp import http, http_connections, http_sessions
 from onhand.mcp.http import HttpLimits
 from onhand.mcp.surface import Surface
 from onhand.tools import Tool
@@ -238,6 +240,26 @@ def test_a_session_that_its_client_ended_makes_room(few: Http) -> None:
     for _ in range(10):
         assert few.send(None, open_session(few), method="DELETE").status == 200
     assert all(is_open(few, session) for session in kept)
+
+
+@requirement("mcp.http-limits")
+def test_a_flood_of_new_sessions_waits_and_is_refused_while_open_ones_are_served(
+    surface: Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_sessions, "OPENED_PER_S", 1e-9)
+    monkeypatch.setattr(http_sessions, "MAX_OPENING", 1)
+    body = json.dumps(rawmcp.initialize()).encode()
+    head = HEAD + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with serving(surface) as server, ExitStack() as opened:
+        session = open_session(server)
+        flood = [opened.enter_context(connect(server, head + body)) for _ in range(5)]
+        told: list[bytes] = []
+        while len(told) < 3:  # one is being opened, and one waits
+            for refused in select.select(flood, [], [], rawmcp.WAIT_S)[0]:
+                flood.remove(refused)
+                told.append(refused.recv(12))
+        assert told == [b"HTTP/1.1 503"] * 3
+        assert is_open(server, session)
 
 
 @requirement("mcp.http-latency")
