@@ -9,6 +9,7 @@ client id.
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,14 +19,18 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.auth.utils import is_valid_client_metadata_url
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
-from onhand.errors import StoreError, UpstreamError
-from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
+from onhand.errors import UpstreamError
+from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.mcp.servers import ServerConfig, expand_variables
 
 MAX_FILE_BYTES = 65_536
 GRANTS = ["authorization_code", "refresh_token"]
 PORT = 8322  # fixed, since a client is registered with its redirect address
 WAIT_S = 300.0
+REQUEST_S = 10.0  # for the browser to send its request: it also opens connections that it may never use
+_PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+_LOGGED_IN = b"You are logged in and can close this page."
+_NO_CODE = b"There is no code in this address."
 
 Show = Callable[[str], None]
 """Show a person the address to open."""
@@ -69,11 +74,8 @@ class TokenFile:
         return content if isinstance(content, dict) else {}
 
     def _write(self, name: str, value: Any) -> None:
-        try:
-            make_directories(os.path.dirname(self._path), 0o700)
-            write_atomic(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {describe_fault(error)}") from None
+        make_directories(os.path.dirname(self._path), 0o700)
+        write_atomic(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
 
 
 def oauth_login(
@@ -134,17 +136,12 @@ async def _wait_for_redirect(port: int) -> AuthorizationCodeResult:
 
     async def serve(stream: Any) -> None:
         async with stream:
-            line = (await stream.receive(8192)).split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ")
-            query = parse_qs(urlsplit(line[1]).query) if len(line) > 1 and line[1].startswith("/callback?") else {}
-            text = (
-                b"You are logged in and can close this page."
-                if "code" in query
-                else b"There is no code in this address."
-            )
-            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text)
-            if "code" in query:
-                parameters.update(query)
-                done.set()
+            with anyio.move_on_after(REQUEST_S), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                query = _parse_redirect(await stream.receive(8192))
+                await stream.send(_PAGE + (_LOGGED_IN if "code" in query else _NO_CODE))
+                if "code" in query:
+                    parameters.update(query)
+                    done.set()
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     async with listener, anyio.create_task_group() as tasks:
@@ -155,6 +152,11 @@ async def _wait_for_redirect(port: int) -> AuthorizationCodeResult:
     return AuthorizationCodeResult(
         code=parameters["code"][0], state=_first(parameters, "state"), iss=_first(parameters, "iss")
     )
+
+
+def _parse_redirect(request: bytes) -> dict[str, list[str]]:
+    line = request.split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ")
+    return parse_qs(urlsplit(line[1]).query) if len(line) > 1 and line[1].startswith("/callback?") else {}
 
 
 def _first(query: dict[str, list[str]], name: str) -> str | None:

@@ -1,13 +1,16 @@
 """As whom do we log in?"""
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 
 from onhand.errors import ConfigError
+from onhand.mcp import oauth
 from onhand.mcp.oauth import oauth_login
 from onhand.mcp.servers import ServerConfig
 from requirements import requirement
@@ -47,3 +50,40 @@ def test_a_secret_that_is_not_set_costs_only_who_logs_in_with_it(tmp_path: Path)
     provider = login(tmp_path, {}, client_id="ours", client_secret="${MINE}")
     with pytest.raises(ConfigError, match="MINE is not set"):
         known_as(provider)
+
+
+async def connect_when_it_listens(port: int) -> anyio.abc.SocketStream:
+    while True:
+        try:
+            return await anyio.connect_tcp("127.0.0.1", port)
+        except OSError:
+            await anyio.sleep(0.01)
+
+
+@requirement("mcp.http-limits")
+def test_connections_that_the_browser_opens_and_does_not_use_do_not_end_the_log_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(oauth, "REQUEST_S", 0.1)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        codes: list[str] = []
+
+        async def wait() -> None:
+            codes.append((await oauth._wait_for_redirect(port)).code)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            unused = await connect_when_it_listens(port)
+            await unused.aclose()
+            async with await anyio.connect_tcp("127.0.0.1", port) as silent:
+                with pytest.raises(anyio.EndOfStream):
+                    await silent.receive()
+            async with await anyio.connect_tcp("127.0.0.1", port) as browser:
+                await browser.send(b"GET /callback?code=abc&state=x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b"You are logged in" in await browser.receive()
+        assert codes == ["abc"]
+
+    anyio.run(main)
