@@ -18,6 +18,8 @@ LONG = (
     "tool_held_out",
 )
 
+BY_ITSELF = ("compare",)  # takes the commit to compare with, and runs others of these
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

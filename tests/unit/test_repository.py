@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.__main__ import LONG, TABLES, measured
+from benchmarks.__main__ import BY_ITSELF, LONG, TABLES, measured
 
 import onhand
 from onhand.errors import MissingExtra
@@ -318,7 +318,7 @@ def test_the_benchmark_of_serving_prints_us_beside_a_bare_server_as_a_ratio() ->
 def test_every_benchmark_is_run_by_one_command_and_what_it_leaves_out_is_named() -> None:
     sources = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").glob("*.py")}
     runnable = {name for name, text in sources.items() if "\ndef main(" in text} - {"__main__"}
-    assert sorted([*TABLES, *LONG]) == sorted(runnable)
+    assert sorted([*TABLES, *LONG, *BY_ITSELF]) == sorted(runnable)
 
 
 @pytest.mark.parametrize(
