@@ -269,9 +269,9 @@ class Broker:
             place.close()
 
     def _openat(self, call: Call, at: int, address: int, flags: int, mode: int, *_: int) -> bool:
-        if flags & _UNUSUAL_FLAGS:
-            return False
         path = call.read_path(address)
+        if flags & _UNUSUAL_FLAGS or path.endswith(b"/"):
+            return False
         if path in _MULTIPLEXERS:
             return self._open_terminal(call, flags)
         if path in self._terminals:

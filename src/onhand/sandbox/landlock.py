@@ -151,7 +151,7 @@ class LandlockSandbox:
                 "filter_without_broker": seccomp.program(inet=bool(policy.domains)),
                 "broker": {
                     "calls": seccomp.brokered_calls(),
-                    "directories": _closed_names(layout, policy),
+                    "directories": _closed_names(layout, policy, reserve),
                     "reserve": reserve,
                 },
             },
@@ -159,7 +159,7 @@ class LandlockSandbox:
         return launcher.start(order, policy, command, watch, cleanup)
 
 
-def _closed_names(layout: Layout, policy: Policy) -> list[tuple[str, list[str]]]:
+def _closed_names(layout: Layout, policy: Policy, reserve: str) -> list[tuple[str, list[str]]]:
     """Return the directories that contain closed paths, and in each the names that commands must leave alone."""
     names: dict[str, list[str]] = {}
     holes = set[str]()
@@ -168,7 +168,7 @@ def _closed_names(layout: Layout, policy: Policy) -> list[tuple[str, list[str]]]
         holes |= inside
         names |= {above: [] for above in _directories_above(inside) if is_below(above, root)}
     names = {above: [] for above in names if os.path.isdir(above) and holes.isdisjoint(self_and_parents(above))}
-    for path in {*holes, *names, *policy.denied, *policy.protected, *policy.read_only}:
+    for path in {*holes, *names, *policy.denied, *policy.protected, *policy.read_only, reserve}:
         directory, name = os.path.split(path)
         if directory in names:
             names[directory].append(name)
@@ -194,7 +194,7 @@ def _make_reserve(layout: Layout) -> tuple[str, int]:
 
 
 def _release_reserve(reserve: str, lock: int) -> None:
-    _remove(reserve)
+    _remove_reserve(reserve)
     with suppress(OSError):  # it was closed by a call that was interrupted
         os.close(lock)
 
@@ -218,9 +218,23 @@ def _remove_abandoned_reserves(place: str) -> None:
             with suppress(OSError):
                 descriptor = _lock_directory(path)
                 try:
-                    _remove(path)
+                    _remove_reserve(path)
                 finally:
                     os.close(descriptor)
+
+
+def _remove_reserve(path: str) -> None:
+    """Remove a reserve, but nothing inside its directories, which a command may have put there."""
+    with suppress(OSError):
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for entry in list(os.scandir(directory)):
+                remove = os.rmdir if entry.is_dir(follow_symlinks=False) else os.unlink
+                with suppress(OSError):
+                    remove(entry.name, dir_fd=directory)
+        finally:
+            os.close(directory)
+        os.rmdir(path)
 
 
 def _mount_number(path: str) -> bytes:

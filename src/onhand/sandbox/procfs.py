@@ -138,7 +138,8 @@ def exceeded_limit(
     descriptors = _open_descriptors(table)
     if len(descriptors) > MAX_DESCRIPTORS:
         return "open"
-    files = _memfd_bytes(descriptors) + _temporary_bytes(table, temporary) + shared_bytes
+    files = _memory_file_bytes(descriptors, is_private=bool(temporary)) + shared_bytes
+    files += _temporary_bytes(table, temporary)
     if sum(resident.values()) + files > memory_bytes:
         shares = [_memory_share(process, size) for process, size in resident.items()]
         mapped = sum(share[1] for share in shares)  # may be the same files, which count once
@@ -160,12 +161,17 @@ def _open_descriptors(processes: "Iterable[int]") -> list[str]:
     return found
 
 
-def _memfd_bytes(descriptors: list[str]) -> int:
-    """Return the size of open memfd_create files, each counted once, whether or not they are mapped."""
+def _memory_file_bytes(descriptors: list[str], *, is_private: bool) -> int:
+    """Return the size of open files in memory that have no name, each counted once, whether or not they are mapped.
+
+    Removed files of a /dev/shm that `is_private` are counted there.
+    """
     sizes: dict[tuple[int, int], int] = {}
     for descriptor in descriptors:
         try:
-            if os.readlink(descriptor).startswith("/memfd:"):
+            path = os.readlink(descriptor)
+            is_removed = path.startswith("/dev/shm/") and path.endswith(" (deleted)")  # noqa: S108
+            if path.startswith("/memfd:") or (is_removed and not is_private):
                 found = os.stat(descriptor)
                 sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
         except OSError:

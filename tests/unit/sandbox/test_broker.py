@@ -298,6 +298,21 @@ def test_a_refusal_is_explained_where_it_happened_and_only_there(confined: Sandb
 
 
 @requirement("sandbox.beside-protected")
+def test_the_reserve_cannot_be_moved_or_replaced(
+    confined: Sandbox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")  # another file system
+    (project / "free").mkdir()
+    (project / "free" / "f0").write_text("kept")
+    give(project)
+    line = (
+        "cd .git; name=$(echo .onhand-reserve-*); mv $name x || rm -rf $name; mv ../free $name && echo moved; echo > a"
+    )
+    assert "moved" not in try_line(confined, project, line)[0].printed
+    assert {*os.listdir(project / ".git")} == {"config", "hooks", "a"}
+
+
+@requirement("sandbox.beside-protected")
 def test_the_reserve_of_a_command_that_was_killed_with_all_of_us_is_removed_by_the_next(
     confined: Sandbox, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,12 +322,18 @@ def test_the_reserve_of_a_command_that_was_killed_with_all_of_us_is_removed_by_t
     for directory in (left, fresh):
         (directory / "d0").mkdir(parents=True)
         (directory / "f0").write_text("")
+    filled = project / ".git" / f"{landlock.RESERVE_PREFIX}filled"
+    (filled / "d0").mkdir(parents=True)
+    (filled / "d0" / "kept").write_text("by whoever put it there")
     give(project)
-    os.utime(left, (0, 0))
+    for directory in (left, filled):
+        os.utime(directory, (0, 0))
     ended, _ = try_line(confined, project, f"echo made > made; mkdir dir; echo x > {fresh}/f0; cat made; ls -a")
     assert not left.exists()
     assert (fresh / "f0").read_text() == ""
-    shutil.rmtree(fresh)
+    assert (filled / "d0" / "kept").exists()
+    for directory in (fresh, filled):
+        shutil.rmtree(directory)
     assert landlock.RESERVE_PREFIX not in ended.printed.partition("made\n")[2]
     assert (project / "made").read_text() == "made\n"
 
@@ -395,13 +416,16 @@ def test_a_command_shares_memory_that_is_its_own_and_ends_with_it(confined: Sand
 
 
 HOLDING_SHARED = """
-import os
+import os, sys, time
 for number in range(3):
-    made = os.open(f"/dev/shm/onhand-test-{os.getpid()}-{number}", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    path = f"/dev/shm/onhand-test-{os.getpid()}-{number}"
+    made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     for _ in range(90):
         os.write(made, bytes(1 << 20))
-    os.close(made)
-import time
+    if sys.argv[1] == "named":
+        os.close(made)
+    else:
+        os.unlink(path)
 while True:
     time.sleep(60)
 """
@@ -409,9 +433,10 @@ while True:
 
 @requirement("sandbox.sums")
 @requirement("sandbox.terminals-and-shared-memory")
-def test_shared_memory_counts_as_memory(confined: Sandbox, project: Path) -> None:
+@pytest.mark.parametrize("kind", ["named", "removed but open"])
+def test_shared_memory_counts_as_memory(confined: Sandbox, project: Path, kind: str) -> None:
     policy = policy_for(project)._replace(memory_bytes=200 << 20)
-    ended = run(confined, policy, python_inside(), "-c", HOLDING_SHARED, cwd=project)
+    ended = run(confined, policy, python_inside(), "-c", HOLDING_SHARED, kind, cwd=project)
     assert ended.code == 128 + signal.SIGKILL
     assert "used more than 200 MiB of memory, " in ended.printed
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("onhand-test-")]
