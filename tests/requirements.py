@@ -502,7 +502,7 @@ sandbox.root own In a project of root, commands can work, without capabilities o
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
 sandbox.sums own Memory and processor time are limited for all processes of a command together.
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
-sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
+sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay as they are.
 sandbox.same-names own What the tools for files never write, commands do not either, where it is or at a root.
 sandbox.same-rules own What the configuration closes to the tools for files, it closes to commands too.
 sandbox.tells-what-was-made own A command that made something with a protected name says so in its result.

@@ -211,11 +211,16 @@ def _open_lock(directory: str) -> int:
 
 def _wait_for_lock(descriptor: int, timeout_s: float) -> None:
     end = monotonic() + timeout_s
-    while not try_lock(descriptor):
-        cancellation.check()
-        if monotonic() > end:
-            raise SandboxError("another command has been starting for too long: try again when it has ended")
-        sleep(0.005)
+    try:
+        while not try_lock(descriptor):
+            cancellation.check()
+            if monotonic() > end:
+                raise SandboxError("another command has been starting for too long: try again when it has ended")
+            sleep(0.005)
+    except OSError as error:
+        raise SandboxError(
+            f"the quarantine cannot be locked ({error.strerror}): set XDG_STATE_HOME to a directory on a local disk"
+        ) from None
 
 
 def _write_record(directory: str, record: _Record) -> tuple[str, int]:

@@ -357,6 +357,16 @@ def test_where_nothing_can_be_recorded_nothing_is_started(sandbox: Sandbox, plac
         run(sandbox, policy_for(place), "true", cwd=place)
 
 
+@requirement("sandbox.quarantine")
+def test_a_disk_without_locks_is_refused_with_advice(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(descriptor: int) -> bool:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(quarantine, "try_lock", unsupported)
+    with pytest.raises(SandboxError, match=r"cannot be locked \(No locks available\): set XDG_STATE_HOME to"):
+        Watch(policy_for(place))
+
+
 def test_a_quarantine_is_an_absolute_path() -> None:
     with pytest.raises(InputError, match="give an absolute path"):
         Policy(quarantine="relative").validate()
