@@ -40,9 +40,14 @@ def test_a_session_outlives_every_line_that_is_no_message_and_each_is_answered()
 
 @requirement("mcp.malformed-is-answered")
 def test_a_line_over_the_limit_is_answered_by_its_id_and_the_session_goes_on() -> None:
-    long = b'{"jsonrpc":"2.0","id":19,"method":"ping","params":{"x":"' + b"a" * (MAX_LINE_BYTES + 1) + b'"}}\n'
+    value = b'{"x":"' + b"a" * (MAX_LINE_BYTES + 1) + b'"}'
+    first = b'{"jsonrpc":"2.0","id":19,"method":"ping","params":' + value + b"}\n"
+    last = b'{"jsonrpc":"2.0","method":"ping","params":' + value + b',"id":18}\n'
+    deep = b'{"jsonrpc":"2.0","method":"ping","params":{"x":' + b"[" * 50_000 + b"]" * 50_000 + b'},"id":17}\n'
     with rawmcp.opened() as server:
-        assert codes(server.answers(long, 1)) == [(19, -32600)]
+        assert codes(server.answers(first, 1)) == [(19, -32600)]
+        assert codes(server.answers(last, 1)) == [(18, -32600)]
+        assert codes(server.answers(deep, 1)) == [(17, -32700)]
         fits = json.dumps(request("ping", 20, x="a" * (MAX_LINE_BYTES - 200))).encode()
         assert codes(server.answers(fits, 1)) == [(20, None)]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from editor import opener
+from onhand.acp import stdio
 from onhand.acp.agent import EditorAgent
 from onhand.acp.history import History
 from onhand.acp.stdio import EditorTransport, ErrorResponse, converse, parse_message
@@ -146,3 +147,13 @@ def test_lone_surrogates_are_replaced() -> None:
     assert not isinstance(message, ErrorResponse)
     assert message is not None
     assert message["params"]["t"] == "a\ufffd"
+
+
+@requirement("mcp.malformed-is-answered")
+def test_a_line_that_is_too_long_or_too_deep_is_answered_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 1_000_000)
+    begin = b'{"jsonrpc":"2.0","method":"session/list","params":{"x":'
+    long = begin + b'"' + b"a" * 1_000_000 + b'"},"id":7}'
+    deep = begin + b"[" * 50_000 + b"]" * 50_000 + b'},"id":"eight"}'
+    answers = exchanged([json.dumps(INITIALIZE).encode(), long, deep])
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers[1:3]] == [(7, -32600), ("eight", -32600)]
