@@ -230,6 +230,7 @@ def resolve_layout(policy: Policy) -> Layout:
         (*policy.protected, *policy.read_only, *_repository_settings(writable)), writable
     )
     fixed += [path for one in found for path in _protected_paths(one, writable)]
+    links = [NamedEntry(path, os.readlink(path)) for path in policy.protected if os.path.islink(path)]
     whole = [path for path in writable if not any(is_below(one, path) and one != path for one in writable)]
     fixed += filter(_is_on_read_only_disk, whole)
     outermost = outermost_paths(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
@@ -243,7 +244,7 @@ def resolve_layout(policy: Policy) -> Layout:
         tuple(dict.fromkeys(fixed)),
         tuple(dict.fromkeys((*missing, *missing_too))),
         tuple(dict.fromkeys(link for path in paths for link in _links_on_the_way(path))),
-        tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
+        tuple(dict.fromkeys((*(entry for one in found for entry in (*one.protected, *one.repositories)), *links))),
     )
 
 
@@ -310,6 +311,8 @@ def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tup
                 continue
             if inner.removeprefix(root + "/") in MAY_BE_LINKS and os.path.realpath(inner) != inner:
                 fixed += _link_targets(inner, writable)
+                real = os.path.realpath(inner)  # whoever creates that gives the link a content
+                missing += [] if os.path.lexists(real) or not _is_in(real, writable) else [real]
                 continue
             existing = _existing_part(inner, root)
             if existing == inner or not os.path.isdir(existing):  # `.git` may be a file that names another directory

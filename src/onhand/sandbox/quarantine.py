@@ -72,6 +72,8 @@ class _Record(NamedTuple):
             found += (*entries.protected, *entries.repositories)
         created = [entry.path for entry in {*found} - self.names if self.covers(entry.path)]
         created += filter(None, map(self._created_part, self.missing))
+        links = (entry for entry in self.names if entry.is_link)
+        created += [path for path, target in links if _was_replaced(path, target)]
         return list(outermost_paths(created)), is_complete
 
     def _created_part(self, path: str) -> str | None:
@@ -85,6 +87,14 @@ class _Record(NamedTuple):
             except OSError:
                 return None
         return path
+
+
+def _was_replaced(link: str, target: str | None) -> bool:
+    """Return whether something else is now where a link was."""
+    try:
+        return os.readlink(link) != target
+    except OSError:
+        return os.path.lexists(link)
 
 
 _watches: set["Watch"] = set()  # of commands that this process has started and that still run

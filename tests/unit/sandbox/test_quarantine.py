@@ -97,6 +97,20 @@ def test_a_name_for_a_file_that_had_none_is_moved_away(sandbox: Sandbox, place: 
 
 
 @requirement("sandbox.quarantine")
+def test_a_link_to_instructions_is_as_it_was_and_leads_to_nothing_new(place: Path) -> None:
+    (place / ".github").mkdir()
+    for name, target in ((".github/copilot-instructions.md", "../notes.txt"), ("AGENTS.md", "src/rules.txt")):
+        (place / name).symlink_to(target)
+    give(place)
+    line = "echo evil > src/rules.txt; cd .github; rm copilot-instructions.md; echo evil > copilot-instructions.md"
+    run(backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (place / ".github" / "copilot-instructions.md").readlink() == Path("../notes.txt")
+    assert (place / "AGENTS.md").is_symlink()
+    assert not (place / "AGENTS.md").exists()
+    assert {*kept(place)} == {".github/copilot-instructions.md", "src/rules.txt"}
+
+
+@requirement("sandbox.quarantine")
 def test_a_directory_that_cannot_be_read_hides_nothing(sandbox: Sandbox, place: Path) -> None:
     (place / "src" / "old").mkdir(mode=0)
     give(place)
