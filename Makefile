@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check peers conformance bench soak golden docs proto clean
+.PHONY: demo test check fuzz peers conformance bench soak golden docs proto clean
 
 demo: $(VENV)/.doors
 	@$(BIN)/python examples/demo.py
@@ -18,6 +18,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+SECONDS ?= 600
+fuzz: $(VENV)/.dev          # the generated tests with new examples, until the time is over; what fails is printed with its seed
+	$(BIN)/python tests/fuzz.py $(SECONDS) $(TESTS)
 
 peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own; clients written for Node
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py tests/e2e/test_acp.py

@@ -14,7 +14,7 @@ TABLES = (
     *("everything", "loop", "sandbox_start", "mcp_start", "http_latency", "gateway", "grpc_load", "find"),
 )
 LONG = (
-    *("kills", "plan_kills", "flips", "writers", "races", "grpc_fuzz", "dead_upstreams", "http_attacks", "soak"),
+    *("kills", "plan_kills", "flips", "writers", "races", "dead_upstreams", "http_attacks", "soak"),
     "tool_held_out",
 )
 
