@@ -46,7 +46,7 @@ class Host:
         self.before = self.state()
 
     def state(self) -> Any:
-        names = [name for name in os.listdir("/tmp") if "pwn" in name.lower()]
+        names = [name for name in os.listdir("/tmp") if name.lower().startswith("pwn")]
         ours = self.home / ".local" / "state"  # where we keep what a command created and may not
         files = {str(path): path.read_bytes() for path in self.home.rglob("*") if path.is_file()}
         files = {path: content for path, content in files.items() if not path.startswith(str(ours))}
@@ -118,10 +118,15 @@ def is_harmless(result: Result, place: Path, outside: Host) -> None:
     assert "PYTEST" not in result.text
     assert outside.state() == outside.before
     assert outside.connections() == 0
-    assert [name for name in PROTECTED if os.path.lexists(place / name)] == []
+    assert [name for name in PROTECTED if holds_a_file(place / name)] == []
     for path in place.rglob("*"):
         mode = path.lstat().st_mode
         assert not (stat.S_ISBLK(mode) or stat.S_ISCHR(mode) or (stat.S_ISREG(mode) and mode & stat.S_ISUID)), path
+
+
+def holds_a_file(path: Path) -> bool:
+    """Whether anything can be obeyed there: an empty directory cannot."""
+    return any(path.rglob("*")) if path.is_dir() else os.path.lexists(path)
 
 
 def run(registry: Registry, arguments: dict[str, Any], case: Case) -> Result:
