@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.acp import stdio as of_editors
+from onhand.json_rpc import find_id
 from onhand.mcp import stdio as of_clients
 from requirements import requirement
 
@@ -86,4 +87,4 @@ def test_a_line_to_the_agent_is_a_message_or_is_answered_with_an_error(line: byt
 )
 def test_the_id_of_a_line_is_found_at_its_beginning(number: int | str, rest: list[str]) -> None:
     line = json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping", "params": {"x": "".join(rest)}}).encode()
-    assert of_clients.find_id(line[: len(line) - 3]) in (number, None)
+    assert find_id(line[: len(line) - 3]) in (number, None)
