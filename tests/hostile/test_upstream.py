@@ -429,8 +429,8 @@ phrases.mean(r"sampling|elicit|roots")(asks_the_client)
 phrases.mean(r"list_changed|flap|changes its list|notifications?")(floods_notices)
 phrases.mean(r"initiali[sz]e|handshake")(never_shakes_hands)
 phrases.mean(r"others must answer|slow|hang|never|sleep|stall|timeout|wait")(is_slow)
-phrases.mean(r"huge|[\d,]+ ?[KMG]i?B|large|flood")(
-    answers("flood", r"error: the response has more than [\d,]+ bytes: ask for less")
+phrases.mean(r"huge|large|[KMG]i?B (?:text|result|answer|line|body)|flood")(
+    answers("flood", r"error: .* more than [\d,]+ bytes.*")
 )
 
 
