@@ -9,6 +9,7 @@ questions that differ would share a wrong answer.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import permutations
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -19,43 +20,51 @@ from onhand.lexical.tokenizer import FUNCTION_WORDS, fold
 NEGATIONS = frozenset(
     (
         "not no never without cannot neither nor none nobody nothing nowhere except unless "
-        "excluding exclude avoid hardly rarely seldom non "
+        "excluding exclude avoid hardly rarely seldom non reverse reversed "
         "dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt couldnt shouldnt wouldnt mustnt cant wont aint"
     ).split()
 )
-NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis")
+NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "des", "mis")
 # `what`, `which` and plain `how` are left out because they may ask for anything.
 QUESTION_WORDS = frozenset("who whom whose when where why".split())
 MEASURES = frozenset("many much long often old far tall big fast soon".split())  # after `how`
 # Their two sides cannot be swapped.
 PREPOSITIONS = frozenset("to into onto from than over before after by with via against".split())
-PAIRS = """
+# The words of a group exclude each other.
+GROUPS = """
     add/remove add/delete create/delete enable/disable open/close start/stop start/end begin/end increase/decrease
     raise/lower buy/sell import/export encrypt/decrypt encode/decode push/pull read/write upload/download send/receive
-    accept/reject accept/refuse allow/deny allow/block allow/prevent before/after above/below over/under
-    inside/outside in/outside first/last early/late earliest/latest minimum/maximum min/max least/most best/worst
-    good/bad better/worse more/less more/fewer high/low higher/lower highest/lowest large/small larger/smaller
-    big/small long/short longer/shorter old/new oldest/newest old/young fast/slow faster/slower hot/cold hard/easy
-    difficult/easy cheap/expensive rich/poor strong/weak male/female man/woman men/women boy/girl husband/wife
-    father/mother brother/sister son/daughter love/hate win/lose gain/lose pass/fail true/false on/off up/down
-    left/right east/west north/south input/output public/private internal/external positive/negative pro/con pros/cons
-    cause/effect arrive/depart arrival/departure borrow/lend teach/learn question/answer attack/defend join/leave
-    login/logout show/hide expand/collapse ascending/descending horizontal/vertical parent/child client/server
-    today/tomorrow today/yesterday tomorrow/yesterday day/night summer/winter morning/evening profit/loss credit/debit
-    entry/exit front/back top/bottom odd/even taller/shorter heavier/lighter thicker/thinner wider/narrower
-    deeper/shallower warmer/colder closer/farther nearer/further earlier/later newer/older brighter/darker
-    louder/quieter include/exclude including/excluding ancestor/descendant superset/subset increment/decrement
-    prefix/suffix to/from upstream/downstream inbound/outbound
+    accept/reject accept/refuse allow/deny allow/block allow/prevent allow/forbid require/skip before/during/after
+    above/below over/under inside/outside in/outside in/out first/last early/late earliest/latest minimum/maximum
+    min/max least/most best/worst good/bad better/worse more/less more/fewer high/low higher/lower highest/lowest
+    large/small larger/smaller big/small long/short longer/shorter old/new oldest/newest old/young fast/slow
+    faster/slower hot/cold hard/easy difficult/easy cheap/expensive rich/poor strong/weak male/female man/woman
+    men/women boy/girl husband/wife father/mother brother/sister son/daughter love/hate win/lose gain/lose pass/fail
+    true/false on/off up/down left/right/center north/south/east/west northern/southern/eastern/western input/output
+    public/private internal/external positive/negative pro/con pros/cons cause/effect arrive/depart arrival/departure
+    borrow/lend teach/learn question/answer attack/defend join/leave login/logout show/hide expand/collapse
+    ascending/descending horizontal/vertical parent/child client/server yesterday/today/tonight/tomorrow day/night
+    spring/summer/autumn/winter morning/noon/afternoon/evening profit/loss credit/debit entry/exit front/back front/rear
+    top/bottom odd/even taller/shorter heavier/lighter thicker/thinner wider/narrower deeper/shallower warmer/colder
+    closer/farther nearer/further earlier/later newer/older brighter/darker louder/quieter include/exclude
+    including/excluding ancestor/descendant superset/subset increment/decrement prefix/suffix to/from
+    upstream/downstream inbound/outbound in/up upper/lower uppercase/lowercase
+    first/second/third/fourth/fifth/sixth/seventh/eighth/ninth/tenth half/quarter/third halve/double/triple/quadruple
+    last/this/next previous/current/next former/current previous/next did/will was/will were/will has/will had/will
+    all/some all/none every/some both/neither everyone/anyone everyone/someone breakfast/lunch/dinner alive/dead
+    full/empty singular/plural synonym/antonym quickly/slowly fast/slowly vegan/vegetarian
+    black/white/red/green/blue/yellow/purple/pink/brown/grey/gray
 """.split()
 # Each word of one line is the opposite of each word of the other.
 ABOVE = "more greater larger bigger higher above over exceed exceeding beyond".split()
 BELOW = "less fewer smaller lower below under beneath".split()
-PAIRS += [f"{one}/{other}" for one in ABOVE for other in BELOW]
+GROUPS += [f"{one}/{other}" for one in ABOVE for other in BELOW]
 OPPOSITES: dict[str, set[str]] = {}  # stem → stems
-for _one, _other in (pair.split("/") for pair in PAIRS):
-    OPPOSITES.setdefault(stem(_one), set()).add(stem(_other))
-    OPPOSITES.setdefault(stem(_other), set()).add(stem(_one))
+for _one, _other in (pair for group in GROUPS for pair in permutations(map(stem, group.split("/")), 2)):
+    OPPOSITES.setdefault(_one, set()).add(_other)
 INVERTED = 2  # a contraction among so many first words stands before its subject
+JOINS = frozenset("and or vs versus".split())  # their two sides can be swapped
+FILLERS = frozenset("a an the do does did".split())  # "who beat Ann" and "who did Ann beat" are the same words
 SIDE = 2  # how many content words before a preposition it may refer to
 
 # Each of these expressions takes linear time.
@@ -141,6 +150,8 @@ class Particulars(NamedTuple):
     names: frozenset[str]  # stems of words that are capitalized inside a sentence
     question_words: frozenset[str]
     directions: frozenset[tuple[str, str]]  # the words on both sides of a preposition
+    bag: tuple[str, ...]  # the stems of all words but those that may come with another order, sorted
+    order: tuple[str, ...]  # the stems of its content words
 
 
 def disagreement(one: str, other: str) -> str | None:
@@ -184,6 +195,8 @@ def particulars(text: str) -> Particulars:
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_question_words(lower)),
         frozenset(_directions(lower, stems)),
+        tuple(sorted(stems[word] for word in lower if word not in FILLERS)),
+        tuple(_order(lower, stems)),
     )
 
 
@@ -243,6 +256,21 @@ def _directions(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tupl
         if word in PREPOSITIONS and right not in PREPOSITIONS:
             before = [left for left in content[max(0, place - 2 * SIDE) : place] if left not in PREPOSITIONS]
             yield from ((left, right) for left in before[-SIDE:])
+
+
+def _order(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:
+    """Return the stems of the content words in their order; what "and" or "or" joins is sorted."""
+    order: list[str] = []
+    is_joined = False
+    for word in words:
+        if word in JOINS:
+            is_joined = bool(order)
+        elif word not in FUNCTION_WORDS or word == "only":
+            order.append(stems[word])
+            if is_joined:
+                order[-2:] = sorted(order[-2:])
+            is_joined = False
+    return order
 
 
 def _each_has_its_own(one: frozenset[Any], other: frozenset[Any]) -> bool:
@@ -322,6 +350,11 @@ def _directions_differ(a: Particulars, b: Particulars) -> bool:
     return any((right, left) in only_b for left, right in only_a)
 
 
+def _orders_differ(a: Particulars, b: Particulars) -> bool:
+    """Return whether the same words are in another order, as in "can a dog eat a cat" and "can a cat eat a dog"."""
+    return a.order != b.order and a.bag == b.bag
+
+
 _RULES = (
     ("different numbers", _numbers_differ),
     ("different units", _units_differ),
@@ -334,4 +367,5 @@ _RULES = (
     ("a different kind of question", _questions_differ),
     ("opposite words", _are_opposite),
     ("a different direction", _directions_differ),
+    ("a different order of words", _orders_differ),
 )
