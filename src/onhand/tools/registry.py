@@ -195,8 +195,8 @@ class Registry:
 
         With a view, only calls that it does not refuse are run. `on_result` gets each result as soon as it is
         available, with the index of its call. A call whose turn does not come within `max_wait_s` fails without having
-        been run; its own time limit begins when it runs. `on_wait` is told every second what a call waits for, and ""
-        when it starts.
+        been run; its own time limit begins when it runs. `on_wait` is told what a call waits for, at once and then
+        every second, and "" when it starts.
         """
         handler, turn = self._current_handler(), object()
         waiting = _Waiting(max_wait_s, on_wait)
@@ -291,12 +291,12 @@ async def _wait_for_turn(run: _Run, waiting: _Waiting) -> bool:
         return True
     end = None if waiting.max_s is None else perf_counter() + waiting.max_s
     while True:
+        if waiting.on_wait:
+            waiting.on_wait(run.gate.explain_wait(run.ticket))
         left = WAIT_REPORT_S if end is None else end - perf_counter()
         await asyncio.wait({admitted}, timeout=min(WAIT_REPORT_S, max(left, 0)))
         if run.ticket.is_inside or left <= 0:
             break
-        if waiting.on_wait:
-            waiting.on_wait(run.gate.explain_wait(run.ticket))
     if run.ticket.is_inside and waiting.on_wait:
         waiting.on_wait("")
     return run.ticket.is_inside

@@ -541,8 +541,10 @@ def test_a_call_that_waits_too_long_is_not_run_and_says_for_what_it_waited() -> 
         registry = Registry([command.tool, write])
         first = asyncio.ensure_future(registry.dispatch([Call("run_command", {"command": "make\x1b[2J test"})]))
         await command.started.wait()
-        (given_up,) = await registry.dispatch([Call("write")], max_wait_s=0.01)
+        at_once: list[str] = []
+        (given_up,) = await registry.dispatch([Call("write")], max_wait_s=0.01, on_wait=at_once.append)
         assert not given_up.ok
+        assert [text.partition(",")[0] for text in at_once] == ["run_command (make [2J test)"]
         assert re.fullmatch(
             r"not run: it waited 0\.01 s for run_command \(make \[2J test\), which has been running for \d+ s\. "
             "Do something else first, or try again later",
@@ -571,9 +573,15 @@ def test_the_time_limit_of_a_call_does_not_count_what_it_waits() -> None:
             return "fine"
 
         registry = Registry([first.tool, tool("second", second, timeout_s=0.5)])
-        turn = registry.dispatch([Call("first"), Call("second")], on_wait=lambda _: waited.set())
-        calls = asyncio.ensure_future(turn)
-        await waited.wait()  # which comes after a second, longer than the limit
+        reports: list[str] = []
+
+        def hear(text: str) -> None:
+            reports.append(text)
+            if len(reports) == 2:
+                waited.set()
+
+        calls = asyncio.ensure_future(registry.dispatch([Call("first"), Call("second")], on_wait=hear))
+        await waited.wait()  # for the second report, which comes after a second, longer than the limit
         first.release.set()
         assert [each.text for each in await calls] == ["done", "fine"]
 
