@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 HIDDEN = "…"  # in place of a secret
 
 
+class ValueLine(NamedTuple):
+    """A line that shows a value, and the value itself, which the line hides if it is a secret."""
+
+    text: str
+    value: object
+
+
 class Proposal(NamedTuple):
     """What a project asks for now, and what the user trusts of it."""
 
@@ -52,7 +59,8 @@ class Proposal(NamedTuple):
         changes = []
         for part in dict.fromkeys((*before, *after)):
             old, new = before.get(part, []), after.get(part, [])
-            lines = [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]
+            lines = [f"- {line.text}" for line in old if line not in new]
+            lines += [f"+ {line.text}" for line in new if line not in old]
             if lines or (part in before) != (part in after):
                 changes.append((part, lines))
         return changes
@@ -223,21 +231,21 @@ def _ask() -> bool:
         return False
 
 
-def _render_record(record: TrustRecord) -> dict[str, list[str]]:
+def _render_record(record: TrustRecord) -> dict[str, list[ValueLine]]:
     """Return a record as sorted lines, such as `context.limit = 3`, for each file."""
     parts = {record.file: _lines(record.settings)} if record.file else {}
     if record.places:
-        parts["outside the project"] = list(record.places)
+        parts["outside the project"] = [ValueLine(place, place) for place in record.places]
     for path, servers in record.servers.items():
         parts[path] = _lines(servers.get("mcpServers", {}))
     return parts
 
 
-def _lines(value: object, key: str = "") -> list[str]:
+def _lines(value: object, key: str = "") -> list[ValueLine]:
     """Return the lines of a value; what looks like a secret is hidden unless it is only a variable."""
     if isinstance(value, Mapping) and (value or not key):
         return [line for name in sorted(value) for line in _lines(value[name], f"{key}.{name}" if key else str(name))]
     name, section = key.rpartition(".")[2], key.split(".")[-2:-1]
     is_secret = section == ["headers"] or (looks_secret(name) and section == ["env"]) or name == "client_secret"
     shown = HIDDEN if is_secret and "${" not in str(value) else to_toml(value)
-    return [f"{key} = {shown}"]
+    return [ValueLine(f"{key} = {shown}", value)]

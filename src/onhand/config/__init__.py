@@ -41,6 +41,7 @@ __all__ = [
 REASONS = {  # why a setting of a project file needs trust, by its role
     "path": "leads out of the project",
     "program": "starts a program",
+    "confinement": "decides how far commands are confined",
     "program_path": "starts a program",
     "network": "reaches the network",
     "secret": "uses a secret of yours",

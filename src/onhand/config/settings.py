@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         "path",  # relative to the project; from a project file it needs trust if it leads out of the project
         "inside",  # a path inside another setting's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
+        "confinement",  # decides what confines commands: the same
         "program_path",  # a path of a file that says which programs to start: the same, and so does the file's content
         "grant",  # lets a model or a caller do more: from a project file it needs trust; choices go from less to more
         "deny",  # forbids: a project file may add entries, and needs trust to leave out those of the user's file
@@ -365,7 +366,7 @@ class SandboxSettings(Record):
         "auto",
         "The sandbox to use: 'auto' is the best one that works here (without one, commands are refused); "
         "'none' does not confine commands at all.",
-        "program",
+        "confinement",
         choices=("auto", "bubblewrap", "landlock", "none"),
     )
     landlock: str = setting(

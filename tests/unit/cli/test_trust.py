@@ -120,7 +120,7 @@ def test_a_change_is_shown_line_by_line_before_it_is_trusted(run: Run, project: 
         f"Since you trusted {project}, this has changed:",
         "pyproject.toml:",
         "  - context.limit = 4",
-        '  + sandbox.backend = "none"  (starts a program)',
+        '  + sandbox.backend = "none"  (decides how far commands are confined)',
     ]
     assert run("trust", "--show").out.splitlines() == shown
     assert config.load().sandbox.backend == "auto"
@@ -317,3 +317,26 @@ def test_a_secret_in_a_server_file_is_not_printed(run: Run, project: Path) -> No
     shown = run("trust", "--show").out + run("trust", "--show", "--json").out
     assert "s3cret" not in shown
     assert all(visible in shown for visible in ("evil.so", "${KEY}", "a.env.A_TOKEN = …"))
+
+
+@requirement("config.secrets-are-never-shown")
+def test_a_secret_that_has_changed_is_told_but_not_printed(run: Run, project: Path) -> None:
+    (project / "onhand.toml").write_text("[mcp]\nfiles = ['.mcp.json']\n")
+    for header, token in (("one", "three"), ("two", "four")):
+        server = {"command": "server", "env": {"A_TOKEN": token}}
+        remote = {"url": "https://example.com/mcp", "headers": {"Authorization": header}}
+        (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": server, "b": remote}}))
+        shown = run("trust").out
+    assert shown.splitlines()[:6] == [
+        f"Since you trusted {project}, this has changed:",
+        ".mcp.json:",
+        "  - a.env.A_TOKEN = …",
+        "  - b.headers.Authorization = …",
+        "  + a.env.A_TOKEN = …",
+        "  + b.headers.Authorization = …",
+    ]
+
+
+def test_what_stops_confining_commands_is_called_that(run: Run, project: Path) -> None:
+    (project / "onhand.toml").write_text("[sandbox]\nbackend = 'none'\n")
+    assert "sandbox.backend = 'none', which decides how far commands are confined" in run("trust", "--show").out
