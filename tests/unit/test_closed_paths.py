@@ -12,6 +12,9 @@ from onhand import config
 from onhand.closed_paths import ClosedPaths, describe_sensitive, fold
 from onhand.config import SETTINGS, Setting
 from onhand.config.files import trust_store
+from onhand.corpora.sources import read_sources
+from onhand.corpora.sources.source import ImportProblem
+from onhand.document import Document
 from onhand.errors import ConfigError
 from onhand.path_rules import PathPatterns
 from onhand.project import Project, load_config
@@ -235,3 +238,21 @@ def test_a_root_is_closed_by_its_place_in_the_project_and_a_file_by_its_place_be
     assert closed.why_closed(inside, "sub/private/a.md")
     assert not closed.why_closed(outside, "a.md")  # only the user can have named it
     assert closed.why_closed(outside, ".env")
+
+
+def test_a_link_to_a_secret_is_not_imported_unless_the_secret_itself_is_named(project: Path) -> None:
+    for link in LINKS:
+        if describe_sensitive(link):
+            continue
+        found = list(read_sources(project / link))
+        assert len(found) == 1, link
+        assert isinstance(found[0], ImportProblem), link
+        assert "to import that, name it instead" in found[0].reason
+    (project / "data.txt").symlink_to(".env.local")
+    (project / ".env.local").write_text(MARK)
+    (problem,) = read_sources(project / "data.txt")
+    assert isinstance(problem, ImportProblem)
+    assert "a link to" in problem.reason
+    (document,) = read_sources(project / ".env.local", form="text")
+    assert isinstance(document, Document)
+    assert MARK in document.text

@@ -7,6 +7,7 @@ documents, so an interrupted import can start again and skip what is already sto
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from onhand.closed_paths import describe_sensitive
 from onhand.corpora import files
 from onhand.corpora.files import MARKDOWN, FoundFile, Unreadable
 from onhand.corpora.sources.json_records import read_json, read_json_lines
@@ -146,6 +147,9 @@ def read_sources(
 def _plan(path: str, form: str, sources: list[Source], problems: list[ImportProblem]) -> None:
     """Add the files that a path stands for to the sources, and what cannot be read to the problems."""
     try:
+        target = os.path.realpath(path)
+        if not describe_sensitive(path) and (reason := describe_sensitive(target)):
+            raise Unreadable(f"a link to {_with_slashes(target)}, and {reason}; to import that, name it instead")
         if not os.path.isdir(path):
             file = files.find_named(path)
             folder = os.path.basename(os.path.dirname(path))
