@@ -567,6 +567,9 @@ mcp.bad-items-cost-themselves own What cannot be used of a server's list costs o
 mcp.faithful own Content, errors, progress, cancellation and metadata pass through unchanged.
 mcp.changed-tools-are-blocked own A changed upstream tool is held until approved, with the difference shown.
 mcp.descriptions-are-cleaned own Control and invisible characters never reach a prompt.
+text.nothing-hidden own Hidden characters reach no model and no terminal from any source through any door; a marker stands for them.
+text.honest-uses-stay own Hidden characters with an honest use, as in emoji, Persian or a hyphenated word, stay byte for byte.
+text.hidden-is-reported own Checks of rules, context, skills and imports name hidden characters with line and column.
 mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless a token guards it.
 mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.

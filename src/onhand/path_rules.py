@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from onhand.errors import InputError
+from onhand.hidden_characters import IGNORABLE
 from onhand.record import Record
-from onhand.text import IGNORABLE
 
 GITIGNORE = ".gitignore"
 MAX_GITIGNORE_BYTES = 256 * 1024  # of one file; the longest in use have a tenth of that

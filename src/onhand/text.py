@@ -1,69 +1,19 @@
-"""Make untrusted text safe and readable: encodings, surrogates, single lines, plurals and digests.
+"""Make text readable: encodings, single lines, plurals and digests.
 
 This module is on the way to every search, so it imports only what Python has already loaded.
 """
 
-# The default ignorable characters of Unicode, for use inside the brackets of a regular expression. They are invisible
-# to readers, and file systems that fold case ignore them in names.
-IGNORABLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_JOINERS = "\u200c\u200d"  # they join letters, and the parts of an emoji
+from onhand.hidden_characters import sanitize
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:
-    """Return untrusted text on one line without invisible characters, cut with an ellipsis if it is too long.
-
-    White space and unprintable characters become single spaces, and lone surrogates are escaped.
-    """
+    """Return untrusted text on one line, sanitized, with single spaces, and cut with an ellipsis if it is too long."""
     if max_chars is not None:
         text = text[: 4 * max_chars]  # more can hardly be visible
     if not text.isprintable():
-        text = text.encode("utf-8", "backslashreplace").decode()
-        text = "".join(char if char.isprintable() or char in _JOINERS else " " for char in text)
-    text = " ".join(text.split())
+        text = " ".join(text.splitlines())
+    text = " ".join(sanitize(text).split())
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
-
-
-def make_visible(text: str) -> str:
-    """Return the text with dangerous characters escaped as \\uXXXX; tabs and newlines stay.
-
-    These are control characters, characters that change the direction of text, and characters that hide text from
-    readers but not from models: tags, and the second set of variation selectors.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    if not _ESCAPES:  # built on first use, because most texts need none
-        codes = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F]
-        codes += [*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)]
-        _ESCAPES.update({code: _escape(code) for code in codes})
-    return text.translate(_ESCAPES)
-
-
-_ESCAPES: dict[int, str] = {}
-
-
-def _escape(code: int) -> str:
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
-
-
-def escape_unprintable(text: str) -> str:
-    """Return the text on one line, with unprintable characters escaped as in a Python string."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def repair_surrogates(text: str) -> str:
-    """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
-    try:
-        text.isascii() or text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def quantity(number: int, noun: str) -> str:

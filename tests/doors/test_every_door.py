@@ -15,6 +15,7 @@ from hostile.cases import Case, each
 from mail import Concepts, mails
 from onhand import Document
 from onhand.embed import choose
+from onhand.hidden_characters import sanitize_json
 from onhand.project import open_index
 from requirements import requirement
 
@@ -158,7 +159,7 @@ def test_every_door_reads_the_same_document(door: Door, python: Door, ranges: di
     for document_id in ("mail-forecast", "page"):
         got, expected = door.get(document_id, **ranges), python.get(document_id, **ranges)
         got.pop("next", None), expected.pop("next", None)
-        assert got == expected
+        assert sanitize_json(got) == sanitize_json(expected)  # a model is shown markers, and a program the text
 
 
 def test_every_door_reports_an_unknown_document(door: Door) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hostile.cases import Case, Repeated, each, not_understood, spelled
 from onhand import Notes, Registry, Rules
 from onhand.corpora.skills import Skills
+from onhand.hidden_characters import sanitize
 from onhand.markdown.page import split_sections
-from onhand.text import make_visible
 from requirements import requirement
 
 BODY = b"\n# Title\n\nzebra\n"
@@ -88,7 +88,7 @@ def test_a_page_costs_no_other_page_and_opens_nothing(case: Case, tmp_path: Path
     json.dumps([note._asdict() for note in notes.all()])
     is_a_skill(raw, tmp_path / "pdf")
     if case.expected == "sanitize":
-        assert "\x1b" not in make_visible(raw.decode("utf-8", "replace"))
+        assert "\x1b" not in sanitize(raw.decode("utf-8", "replace"))
 
 
 def is_a_skill(raw: bytes, place: Path) -> None:

@@ -14,9 +14,8 @@ from mail import Concepts
 from onhand import Document, Documents, Notes, Registry, Result, Rules, open_index
 from onhand.corpora.context import Context
 from onhand.errors import ToolError
+from onhand.hidden_characters import is_hidden_in, repair_surrogates, sanitize
 from onhand.lexical.snippet import best_window
-from onhand.mcp.sanitize import clean
-from onhand.text import repair_surrogates
 from onhand.tools.arguments import ToolArguments
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.fitting import cap_text
@@ -104,9 +103,9 @@ def test_an_injected_text_stays_in_its_block_and_on_its_line(case: Case, tmp_pat
     if case.expected != "sanitize":
         not_understood(case, "what is expected of an injection")
     text = spelled(case.sent, ROOT=str(tmp_path))
-    line = render_tool_line(CatalogTool("s__t", clean(text)))
+    line = render_tool_line(CatalogTool("s__t", sanitize(text)))
     assert "<" not in line
-    assert line.isprintable()
+    assert not is_hidden_in(line)
     goes_through_arguments(text)
     stays_in_blocks(text, tmp_path)
 

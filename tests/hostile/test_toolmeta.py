@@ -11,9 +11,9 @@ from mcp import Client
 from hostile.cases import Case, each, not_understood, spelled
 from onhand.cli.tools import match_lines
 from onhand.errors import InputError
+from onhand.hidden_characters import is_hidden_in, sanitize
 from onhand.mcp.approvals import Approvals, definition_of
 from onhand.mcp.gateway import Gateway
-from onhand.mcp.sanitize import clean
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstream_lists import DROPPED, drop_invalid_items
 from onhand.mcp.upstreams import Upstreams
@@ -71,10 +71,10 @@ def tools_of(case: Case) -> list[dict[str, Any]]:
 
 
 def is_harmless(text: str) -> None:
-    line = render_tool_line(CatalogTool("s__t", clean(text)))
+    line = render_tool_line(CatalogTool("s__t", sanitize(text)))
     assert "\n" not in line
     assert "<" not in line
-    assert line.isprintable()
+    assert not is_hidden_in(line)
 
 
 @requirement("mcp.descriptions-are-cleaned", "mcp.bad-items-cost-themselves")

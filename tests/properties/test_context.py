@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from onhand.corpora.blocks import render_block
 from onhand.corpora.context import MAX_OUTPUT_BYTES, Context, SearchableFile, render_manifest
+from onhand.hidden_characters import sanitize
 from onhand.tools import Registry
 from onhand.tools.loading import estimated_tokens
 from requirements import requirement
@@ -83,9 +84,11 @@ def test_rendered_blocks_read_back_as_what_was_meant(parts: list[tuple[str, str,
     # HTML knows no control characters: a few come back as something else, and none as markup.
     assert [set(attributes) for attributes, _ in read] == [{"path", "section"}] * len(parts)
     plain = [(a["path"], a["section"]) for a, _ in read]
-    meant = [(html.unescape(escaped(path)), html.unescape(escaped(section))) for path, section, _ in parts]
+    meant = [tuple(html.unescape(escaped(sanitize(value))) for value in part[:2]) for part in parts]
     assert plain == meant
-    assert [text.replace("&lt;", "<") for _, text in read] == [text.replace("&lt;", "<") for _, _, text in parts]
+    assert [text.replace("&lt;", "<") for _, text in read] == [
+        sanitize(text).replace("&lt;", "<") for _, _, text in parts
+    ]
     seen = as_a_model_may_read_it(rendered)
     assert (seen.count("<context"), seen.count("</context")) == (len(parts), len(parts))
 
@@ -114,7 +117,7 @@ def test_no_page_forges_a_block_in_an_answer_or_a_prompt(pages: dict[str, tuple[
         if hits:
             read = read_back(result.text)
             assert [text.replace("&lt;", "<") for _, text in read] == [
-                hit.section.text.strip().replace("&lt;", "<") for hit in hits
+                sanitize(hit.section.text).strip().replace("&lt;", "<") for hit in hits
             ]
             assert all(list(attributes) == ["path", "section", "score"] for attributes, _ in read)
             seen = as_a_model_may_read_it(result.text)

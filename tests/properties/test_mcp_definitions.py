@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onhand.hidden_characters import is_hidden_in, sanitize, sanitize_json
 from onhand.mcp.approvals import Approvals
-from onhand.mcp.sanitize import clean, clean_json, suspicions
+from onhand.mcp.suspicions import suspicions
 from onhand.mcp.upstream_routes import public_address, public_name, split_address
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.search_tools import render_tool_line
@@ -20,16 +21,16 @@ def test_no_text_leaves_its_line_or_opens_a_tag(text: str) -> None:
 
 
 def _is_harmless(text: str) -> None:
-    line = render_tool_line(CatalogTool("s__t", clean(text)))
+    line = render_tool_line(CatalogTool("s__t", sanitize(text)))
     assert "\n" not in line
     assert "<" not in line
-    assert line.isprintable()
+    assert not is_hidden_in(line)
 
 
 @given(st.text())
 def test_cleaning_twice_is_cleaning_once(text: str) -> None:
-    assert clean(clean(text)) == clean(text)
-    clean(text).encode()
+    assert sanitize(sanitize(text)) == sanitize(text)
+    sanitize(text).encode()
 
 
 JSON = st.recursive(
@@ -41,7 +42,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=10), JSON, max_size=5))
 def test_any_definition_can_be_cleaned_and_looked_at(definition: dict[str, Any]) -> None:
-    json.dumps(clean_json(definition)).encode()
+    json.dumps(sanitize_json(definition)).encode()
     suspicions(definition)
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onhand.hidden_characters import describe_hidden, mark_hidden, sanitize
 from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.markdown.links import extract_links
 from onhand.markdown.page import split_sections
-from onhand.mcp.sanitize import clean
-from onhand.text import make_visible, one_line
+from onhand.text import one_line
 from requirements import requirement
 
 SHORT, TIMES = 60, 4
@@ -48,7 +48,13 @@ PIECES += [
     "---\n",
     "é",
     "\u0301",
+    "\u200b",
     "\u200d",
+    "\u202e",
+    "\ufe0f",
+    "\x1b",
+    "\x1b[3",
+    "م",
     "\ud83d\ude80".encode("utf-16", "surrogatepass").decode("utf-16"),
     "aB1",
 ]
@@ -56,9 +62,10 @@ READERS: dict[str, Callable[[str], Any]] = {
     "sections": split_sections,
     "links": lambda text: list(extract_links(text)),
     "front matter": lambda text: read_front_matter(f"---\n{text}\n---\n"),
-    "a description": clean,
+    "a sanitized text": sanitize,
+    "a file with markers": mark_hidden,
+    "what is hidden": describe_hidden,
     "a line": one_line,
-    "a page on a terminal": make_visible,
     "words": lambda text: IdentifierTokenizer().terms(text),
 }
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onhand.errors import InputError, ToolError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 from onhand.tools.arguments import ToolArguments
 from onhand.tools.fitting import MAX_MARKER_BYTES, cap_text
 from onhand.tools.schema import read_type

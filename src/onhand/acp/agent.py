@@ -17,7 +17,7 @@ from onhand.acp.session import MODES, STOP_REASONS, Conversation, EditorSession,
 from onhand.agent.loop import rebuild_messages
 from onhand.corpora.blocks import render_block
 from onhand.errors import InputError, NotFound, OnhandError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 
 PROTOCOL_VERSION = 1
 MAX_SESSIONS = 100  # open at the same time in one editor

@@ -20,7 +20,8 @@ from onhand.agent.events import Answered, Began, Calling, Event, Nested, Outcome
 from onhand.agent.loop import Agent
 from onhand.agent.toolbox import call_paths
 from onhand.formats.message import as_mapping
-from onhand.text import one_line, repair_surrogates
+from onhand.hidden_characters import repair_surrogates
+from onhand.text import one_line
 from onhand.tools.registry import Call, Result
 from onhand.tools.tool import Tool
 

@@ -12,9 +12,9 @@ from acp.agent.connection import AgentSideConnection
 
 from onhand.acp.agent import EditorAgent
 from onhand.errors import InputError
+from onhand.hidden_characters import repair_surrogates
 from onhand.json_rpc import find_id
 from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
-from onhand.text import repair_surrogates
 from onhand.tools.tool import copy_json
 
 MAX_LINE_BYTES = 32 * 1024 * 1024  # an editor may embed whole files in a prompt

@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple
 from onhand.actions.files import MAX_FILE_BYTES, EditableText, check_characters, decode_editable, open_target
 from onhand.actions.workspace import Workspace, display
 from onhand.errors import InputError, NotFound
-from onhand.text import digest, quantity, repair_surrogates
+from onhand.hidden_characters import HiddenRun, find_hidden, mark_hidden, repair_surrogates
+from onhand.text import digest, quantity
 
 MAX_NAMED = 10  # line numbers in an error
 MAX_PLACES = 1_000  # occurrences to count
@@ -114,7 +115,50 @@ def _apply_edit(text: str, edit: TextEdit) -> EditedText:
         raise InputError(
             f"old_string occurs {_describe_places(text, places)}: add lines around it, or send replace_all=true"
         )
-    return _apply_ignoring_whitespace(text, old, new)
+    as_read = _match_markers(text, edit)
+    return _apply_edit(text, as_read) if as_read else _apply_ignoring_whitespace(text, old, new)
+
+
+def _match_markers(text: str, edit: TextEdit) -> TextEdit | None:
+    """Return an edit of a passage as read_file shows it, with hidden characters in place of their markers."""
+    runs = list(find_hidden(text)) if "[U+" in edit.old_string else []
+    marked = mark_hidden(text) if runs else text
+    places = _find_all(marked, edit.old_string) if runs else []
+    if not places:
+        return None
+    if len(places) > 1:
+        raise InputError(
+            f"old_string has hidden characters and occurs {_describe_places(marked, places)}: add lines around "
+            "it, and edit each place alone"
+        )
+    start, end = (_place_in_text(at, runs) for at in (places[0], places[0] + len(edit.old_string)))
+    if start is None or end is None:
+        return None
+    new = edit.new_string
+    inside = [run for run in runs if start <= run.start < end]
+    for marker in dict.fromkeys(run.marker for run in inside):
+        characters = [run.characters for run in inside if run.marker == marker]
+        before, *after = new.split(marker)
+        if after and not len(after) == len(characters) == edit.old_string.count(marker):
+            raise InputError(
+                f"{marker} stands for hidden characters {len(characters)} times in old_string and is {len(after)} times"
+                " in new_string: keep each one, or remove all"
+            )
+        new = before + "".join(map("".join, zip(characters, after, strict=False)))
+    return edit._replace(old_string=text[start:end], new_string=new)
+
+
+def _place_in_text(place: int, runs: Sequence[HiddenRun]) -> int | None:
+    """Return where a place in the text with markers is in the text itself; None inside a marker."""
+    longer = 0  # than the text, so far
+    for run in runs:
+        start = run.start + longer
+        if start >= place:
+            break
+        if place < start + len(run.marker):
+            return None
+        longer += len(run.marker) - len(run.characters)
+    return place - longer
 
 
 def _find_all(text: str, passage: str) -> list[int]:

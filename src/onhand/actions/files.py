@@ -6,6 +6,7 @@ InputError for everything else that cannot be done.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from onhand import cancellation
 from onhand.actions.workspace import ResolvedPath, Workspace, describe_kind, display, explain_os_errors, path_line
 from onhand.errors import InputError, NotFound
 from onhand.fsio import read_stable, sync_directory, try_lock, write_atomic
+from onhand.hidden_characters import find_hidden, find_markers, mark_hidden
 from onhand.text import FALLBACK_ENCODING, byte_order_mark, decode_leniently, digest, guess_encoding
 
 MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; hand-written text has a hundredth of that
@@ -160,11 +162,18 @@ def select_lines(
     first, last = _check_range(start_line, end_line, total)
     start = _start_of(text, first)
     rest = text[start : start + max_bytes + 1]  # more than that does not fit anyway
-    requested = split_lines(rest)[: last - first + 1]
+    requested = split_lines(mark_hidden(rest))[: last - first + 1]
     content, count = _fit_lines(requested, max_bytes)
     is_cut = len(content) < sum(map(len, requested))
     part = FileContent(name, content, min(first, total), first - 1 + count, total, is_cut=is_cut)
-    return part._replace(notes=_describe_part(part))
+    return part._replace(notes=(*_describe_part(part), *_describe_markers(text, start, content)))
+
+
+def _describe_markers(text: str, start: int, content: str) -> tuple[str, ...]:
+    """Say that the content has markers of hidden characters, if it differs from the text that starts there."""
+    if text.startswith(content, start):
+        return ()
+    return ("[U+…] stands for hidden characters; edit_file keeps those whose markers stay in new_string",)
 
 
 def _describe_part(part: FileContent) -> tuple[str, ...]:
@@ -287,6 +296,8 @@ def write_file(
     with open_target(workspace, place, path, create_dirs) as target:
         if expected_hash is not None:
             target.check(expected_hash)
+        if target.old is not None:
+            _refuse_markers(target.old, content)
         raw = _encode_like(target.old, content, path)
         target.replace(raw)
     return WrittenFile(workspace.name(place), len(raw), target.old is None, digest(raw))
@@ -298,6 +309,18 @@ def check_characters(text: str, name: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(f"{name} contains half of a surrogate pair: send whole characters") from None
+
+
+def _refuse_markers(old: bytes, content: str) -> None:
+    """Refuse a content copied from read_file in which markers stand for hidden characters, which would be lost."""
+    text = old.decode("utf-8", "replace")
+    added = Counter(find_markers(content)) - Counter(find_markers(text))
+    marker = next((run.marker for run in find_hidden(text) if run.marker in added), None) if added else None
+    if marker:
+        raise InputError(
+            f"the content has {marker}, which stands for hidden characters of the file and would replace them: use "
+            "edit_file, which keeps them, or leave it out to remove them"
+        )
 
 
 def _encode_like(old: bytes | None, content: str, path: str) -> bytes:

@@ -26,8 +26,8 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from onhand import cancellation
 from onhand.errors import Cancelled, InputError, NotFound
+from onhand.hidden_characters import repair_surrogates
 from onhand.processes import COMMAND_MARK, kill_descendants, kill_processes_with_variable, send_signal
-from onhand.text import repair_surrogates
 
 SAFE_VARIABLES = (
     *("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "TZ"),

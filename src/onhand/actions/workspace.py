@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from onhand.errors import InputError, NotFound
+from onhand.hidden_characters import repair_surrogates, sanitize
 from onhand.path_rules import PathPatterns, PathRules
 from onhand.sensitive_names import HIDDEN_FROM_TOOLS, READ_ONLY_FOR_TOOLS
-from onhand.text import escape_unprintable, repair_surrogates
 
 OPENAT2 = 437  # the same on every architecture
 NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
@@ -433,14 +433,14 @@ _KINDS = (
 
 
 def display(path: str) -> str:
-    """Return a path for a message: short, on one line, and without control characters."""
+    """Return a path for a message: short, on one line, and sanitized."""
     line = path_line(path)
     return line if len(line) <= MAX_DISPLAY_CHARS else line[: MAX_DISPLAY_CHARS - 1] + "…"
 
 
 def path_line(path: str) -> str:
     """Return a path on one line without shortening it, for an answer from which it will be used."""
-    return escape_unprintable(repair_surrogates(path))
+    return sanitize(repair_surrogates(path).replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _is_among(patterns: PathPatterns, place: ResolvedPath) -> bool:

@@ -17,7 +17,7 @@ from onhand.cache.details import normalize_white_space
 from onhand.embed.embedder import unit_vector
 from onhand.errors import InputError, OnhandError, StoreError
 from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 from onhand.tools.tool import copy_json
 
 MAX_QUERY_CHARS = 1_000_000

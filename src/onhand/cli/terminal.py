@@ -1,6 +1,6 @@
 """Print output that is safe for a terminal, plain in a pipe, and UTF-8 as JSON.
 
-What is printed may come from files that someone else wrote, so every text goes through `clean`.
+What is printed may come from files that someone else wrote, so every text is sanitized.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from onhand.text import make_visible, quantity
+from onhand.hidden_characters import escape_hidden, sanitize
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ PROGRESS_PERIOD_S = 0.1  # between two updates
 BAR_CHARS = 24
 _BACK, _CLEAR_LINE = "\r", "\x1b[K"
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
-
-
-def clean(text: str) -> str:
-    """Return the text with all control characters escaped except newlines and tabs."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = make_visible(text.replace("\r\n", "\n"))
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates cannot be encoded
 
 
 def colour(stream: TextIO | None = None) -> bool:
@@ -52,9 +45,9 @@ def width() -> int:
 
 
 def say(text: str = "", *, heading: bool = False, file: TextIO | None = None) -> None:
-    """Print untrusted text with control characters escaped; a heading is bold."""
+    """Print untrusted text, sanitized; a heading is bold."""
     stream = file or sys.stdout
-    shown = clean(text)
+    shown = sanitize(text)
     _write(f"{_BOLD}{shown}{_RESET}" if heading and colour(stream) else shown, stream)
 
 
@@ -116,8 +109,8 @@ def print_json(value: object) -> None:
     """Print a value as JSON in UTF-8, whatever the locale."""
     import json
 
-    # In JSON only strings can contain what `clean` escapes, and \uXXXX is JSON's own escape.
-    text = clean(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
+    # Programs read it, and are given the text as it is: \uXXXX is JSON's own escape.
+    text = escape_hidden(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:
@@ -136,7 +129,7 @@ def _write(text: str, stream: TextIO) -> None:
 
 
 def _cell(text: str) -> str:
-    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
+    return sanitize(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _columns(text: str) -> int:
@@ -182,7 +175,7 @@ class Progress:
 
 def render_progress(text: str, done: int, total: int, columns: int) -> str:
     """Return `[#####-----]  50%  text`, without the bar if the total is unknown, at most as wide as the"""
-    shown = clean(text).replace("\n", " ")
+    shown = sanitize(text.replace("\n", " "))
     if total > 0:
         share = min(done / total, 1.0)
         filled = round(share * BAR_CHARS)

@@ -11,7 +11,7 @@ from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_to_all, positive, whole_number
 from onhand.errors import NotFound
 from onhand.record import to_json
-from onhand.text import quantity
+from onhand.text import one_line, quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,7 +213,10 @@ def print_matches(details: Mapping[str, Any] | None, text: str = "", expanded: b
 def match_lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> list[str]:
     """Render a result as the lines of a tree; none of its text is trusted."""
     if not isinstance(details, Mapping):
-        return [f"! {FALLBACK}", *(f"  {_cut(line, DESCRIPTION_CHARS)}" for line in text.splitlines() if line.strip())]
+        return [
+            f"! {FALLBACK}",
+            *(f"  {one_line(line, DESCRIPTION_CHARS)}" for line in text.splitlines() if line.strip()),
+        ]
     found = details.get("tools")
     tools: Sequence[Mapping[str, Any]] = found if isinstance(found, list | tuple) else ()
     status = [_render_status(details, len(tools))]
@@ -227,31 +230,25 @@ def match_lines(details: Mapping[str, Any] | None, text: str = "", expanded: boo
 
 
 def _render_status(details: Mapping[str, Any], matches: int) -> str:
-    query = _cut(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
+    query = one_line(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
     activated = len(details.get("activated_tools") or ())
     total = details.get("total_tools", 0)
     return f"✓ SearchTools {query} · {quantity(matches, 'match')} · {activated} activated · {total} total"
 
 
 def _render_match(tool: Mapping[str, Any], last: bool) -> list[str]:
-    parts = [_cut(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
+    parts = [one_line(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
     if tool.get("server_name"):
-        parts.append(_cut(str(tool["server_name"]), LABEL_CHARS))
+        parts.append(one_line(str(tool["server_name"]), LABEL_CHARS))
     if tool.get("score") is not None:
         parts.append(f"{_number(tool['score']):.3f}")
-    described = _cut(str(tool.get("description") or ""), DESCRIPTION_CHARS)
+    described = one_line(str(tool.get("description") or ""), DESCRIPTION_CHARS)
     branch, stem = ("└─", "   ") if last else ("├─", "│  ")
     return [f"{branch} {' · '.join(parts)}", *([f"{stem}{described}"] if described else [])]
 
 
 def _number(score: Any) -> float:
     return float(score) if isinstance(score, int | float) else 0.0
-
-
-def _cut(text: str, most: int) -> str:
-    """Return the text on one line, cut, with control characters escaped."""
-    line = terminal.clean(" ".join(text[: 8 * most].split()))
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def _add_tokens_arguments(parser: ArgumentParser) -> None:

@@ -1,11 +1,12 @@
-"""Render text from files for a model: in a tagged block that nothing in the text can close or forge."""
+"""Render text from files for a model: sanitized, and in a tagged block that nothing in the text can close or forge."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.errors import OnhandError, ToolError
-from onhand.text import IGNORABLE, one_line
+from onhand.hidden_characters import IGNORABLE, sanitize
+from onhand.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ TAGS = (
     *("available_skills", "skill", "skill_content", "skill_reference", "skill_resources"),
 )
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
-    code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
+    code: f"&#{code};" for code in map(ord, "\t\n\r\uff02\uff06﹠＜﹤≮＞﹥≯")
 }
 # White space, control characters, accents and what Unicode calls ignorable: a model may overlook them. Possessive,
 # because backtracking through a run of them would take quadratic time.
@@ -31,7 +32,8 @@ def render_block(tag: str, attributes: Mapping[str, str], text: str) -> str:
 
 
 def neutralise_tags(text: str) -> str:
-    """Escape every tag of TAGS in a text, as a block does."""
+    """Return the text sanitized and with every tag of TAGS escaped, as in a block."""
+    text = sanitize(text)
     for tag in TAGS:
         text = neutralise_tag(tag, text)
     return text
@@ -43,9 +45,8 @@ def line_without_tags(text: str) -> str:
 
 
 def escape(value: str) -> str:
-    """Escape a value for use between tags or quotes, on one line."""
-    # A file name may not be valid Unicode; Python then has lone surrogates in it, which cannot be encoded.
-    return value.translate(_IN_ATTRIBUTES).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
+    """Sanitize and escape a value for use between tags or quotes, on one line."""
+    return sanitize(value).translate(_IN_ATTRIBUTES)
 
 
 def neutralise_tag(tag: str, text: str) -> str:

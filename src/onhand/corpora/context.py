@@ -14,6 +14,7 @@ from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, sectio
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import Contribution, Section
 from onhand.errors import InputError, NotFound
+from onhand.hidden_characters import sanitize
 from onhand.lexical.scoring import get_ranking
 from onhand.markdown.page import INTRO, split_sections
 from onhand.record import Record
@@ -313,7 +314,7 @@ class Context(FileCorpus):
             whole, _ = files.read(self._found[path], self._max_file_bytes)
         except files.Unreadable:
             return None
-        text = _split_front_matter(whole)[2].rstrip()
+        text = sanitize(_split_front_matter(whole)[2].rstrip())  # before it is measured
         self._pinned_texts[path] = self._index.pages[path].stamp, text
         return text
 

@@ -15,9 +15,10 @@ from onhand.corpora.blocks import corpus_tool, safe_error
 from onhand.corpora.documents import DEFAULT_ORDER, shorten_part
 from onhand.document import Document, Filter, from_microseconds
 from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
+from onhand.hidden_characters import sanitize_json
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
 from onhand.search.validation import parse_time
-from onhand.text import make_visible, quantity
+from onhand.text import quantity
 from onhand.tools import Output, Tool
 
 if TYPE_CHECKING:
@@ -92,10 +93,8 @@ DIGITS = 6  # of a score: more digits would only cost tokens
 
 
 def to_safe_json(value: Any) -> str:
-    """Return a value as compact JSON on one line, with invisible characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Only JSON strings can contain these, and \uXXXX is how JSON escapes them.
-    return make_visible(text)
+    """Return a value as compact JSON on one line, sanitized."""
+    return json.dumps(sanitize_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import time
 
 from onhand import fsio
 from onhand.closed_paths import BY_NAME, ClosedPaths
+from onhand.hidden_characters import describe_hidden
 from onhand.record import Record
 from onhand.text import byte_order_mark
 
@@ -122,10 +123,15 @@ def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[
 
 
 def read(file: FoundFile, max_bytes: int) -> tuple[str, str | None]:
-    """Return the text of a file without its byte order mark, and a warning if parts could not be decoded."""
+    """Return the text of a file without its byte order mark, and what is wrong with it, or None.
+
+    That is that parts could not be decoded, or that it has hidden characters.
+    """
     if file.stamp.size > max_bytes:
         raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")
-    return _decode(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
+    text, problem = _decode(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
+    hidden = describe_hidden(text)
+    return text, "; ".join(filter(None, (problem, hidden))) or None
 
 
 def read_bytes(file: FoundFile, max_bytes: int) -> bytes:

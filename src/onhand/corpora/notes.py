@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Literal, get_args
-from unicodedata import category, combining, normalize
+from unicodedata import combining, normalize
 
 from onhand.corpora import files
 from onhand.corpora.blocks import (
@@ -32,9 +32,10 @@ from onhand.document import Contribution, Document
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError, NotFound, StoreError
 from onhand.fsio import FileLock, describe_fault, write_atomic
+from onhand.hidden_characters import describe_hidden, repair_surrogates
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.record import Record
-from onhand.text import digest, repair_surrogates
+from onhand.text import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _line(what: str, text: str, max_chars: int) -> str:
         raise InputError(f"the {what} is empty: say in one line what the note is about")
     if len(line) > max_chars:
         raise InputError(f"the {what} has {len(line):,} characters: use at most {max_chars}")
-    _refuse_invisible(what, line)
+    _refuse_hidden(what, line)
     return line
 
 
@@ -171,20 +172,14 @@ def _body(text: str) -> str:
     size = len(body.encode())
     if size > MAX_BODY_BYTES:
         raise InputError(f"the body has {size:,} bytes, more than {MAX_BODY_BYTES:,}: shorten it, or write two notes")
-    _refuse_invisible("body", body.replace("\n", " ").replace("\t", " "))
+    _refuse_hidden("body", body)
     return body
 
 
-def _refuse_invisible(what: str, text: str) -> None:
-    """Refuse characters that a reviewer cannot see: controls, direction marks and tags.
-
-    U+FFFE and U+FFFF are refused too, because YAML cannot read them back.
-    """
-    for character in text:
-        joins_letters = character in "\u200c\u200d"
-        is_invisible = category(character) in ("Cc", "Cf", "Co") and not joins_letters
-        if is_invisible or character in "\ufffe\uffff":
-            raise InputError(f"the {what} has the character U+{ord(character):04X}, which is invisible: remove it")
+def _refuse_hidden(what: str, text: str) -> None:
+    """Refuse characters that a reviewer cannot see."""
+    if hidden := describe_hidden(text):
+        raise InputError(f"the {what} cannot be kept: {hidden}")
 
 
 def _quote(text: str) -> str:

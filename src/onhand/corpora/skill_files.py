@@ -16,9 +16,11 @@ from unicodedata import normalize
 from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
 from onhand.corpora.files import FoundFile, Problem
+from onhand.hidden_characters import describe_hidden, sanitize
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.markdown.links import first_links
 from onhand.record import Record
+from onhand.text import one_line
 from onhand.tools.loading import estimated_tokens
 
 SKILL_FILE = "SKILL.md"
@@ -34,9 +36,6 @@ MAX_BODY_LINES = 500
 MAX_BODY_TOKENS = 5_000
 
 _RESERVED = ("anthropic", "claude")  # some clients refuse these words in a name
-_TAGS = re.compile("[\U000e0000-\U000e007f]+")  # invisible characters that spell ASCII, which a model may read
-_HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|" + _TAGS.pattern)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _COLON_INSIDE = re.compile(r"([A-Za-z][A-Za-z0-9_-]*+:)[ ]++(?![\"'|>\[{&*!#])(.*:(?:[ ].*)?)")
 
 
@@ -101,14 +100,14 @@ def parse_skill(text: str, directory: str) -> SkillText:
     name, name_warnings = _loaded_name(data, directory)
     return SkillText(
         name,
-        _TAGS.sub("", described).strip(),
+        sanitize(described.strip()),
         _text(data.get("license")),
         _text(data.get("compatibility")),
         _texts_of(data.get("metadata")),
         _tools(data.get("allowed-tools")),
         body,
         links,
-        (*warnings, *name_warnings, *_hidden(data, _TAGS)),
+        (*warnings, *name_warnings),
         None,
     )
 
@@ -116,10 +115,13 @@ def parse_skill(text: str, directory: str) -> SkillText:
 def validate_skill(text: str, directory: str) -> SkillVerdict:
     """Return how a SKILL.md violates the specification, and what else is worth knowing; `directory` is a name."""
     read = read_front_matter(text, typed=False)
+    hidden = describe_hidden(text)
+    errors = [hidden] if hidden else []
     if read.problem or not read.end_line:
-        return SkillVerdict((read.problem or "there is no front matter: begin with a line of only ---",), ())
-    errors = [*_field_errors(read.data), *_name_errors(read.data, directory), *_text_errors(read.data)]
-    return SkillVerdict(tuple(errors), (*_hidden(read.data, _HIDDEN), *_advice(read.data, read.body)))
+        errors.append(read.problem or "there is no front matter: begin with a line of only ---")
+        return SkillVerdict(tuple(errors), ())
+    errors += [*_field_errors(read.data), *_name_errors(read.data, directory), *_text_errors(read.data)]
+    return SkillVerdict(tuple(errors), tuple(_advice(read.data, read.body)))
 
 
 def _read(text: str) -> tuple[dict[str, Any], str, str | None, str | None]:
@@ -150,7 +152,7 @@ def _with_quotes(text: str) -> str:
 def _why_undescribed(data: Mapping[str, Any]) -> str | None:
     described = data.get("description")
     if isinstance(described, str):
-        return None if _TAGS.sub("", described).strip() else "the description is empty: say when to use the skill"
+        return None if described.strip() else "the description is empty: say when to use the skill"
     return (
         "no description: say in the front matter what the skill is for"
         if described is None
@@ -165,8 +167,8 @@ def _why_not_text(value: object) -> str:
 def _loaded_name(data: Mapping[str, Any], directory: str) -> tuple[str, list[str]]:
     """Return the name to load a skill by, and what is wrong with its own name."""
     value = data.get("name")
-    name = _TAGS.sub("", value).strip() if isinstance(value, str) else ""
-    if not name or len(name) > MAX_LOADED_NAME_CHARS or _UNPRINTABLE.search(name):
+    name = value.strip() if isinstance(value, str) else ""
+    if not name or len(name) > MAX_LOADED_NAME_CHARS or name != one_line(name):
         return directory, [f"no usable name in the front matter: loaded as {directory!r}, the name of its directory"]
     return name, list(_name_errors(data, directory))
 
@@ -211,12 +213,6 @@ def _text_errors(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"the {field} is empty or not text: write a sentence"
         elif len(value) > most:
             yield f"the {field} has {len(value):,} characters: at most {most:,} are allowed"
-
-
-def _hidden(data: Mapping[str, Any], characters: re.Pattern[str]) -> Iterator[str]:
-    for field in ("name", "description", "compatibility"):
-        if found := characters.search(_text(data.get(field))):
-            yield f"the {field} has invisible characters (U+{ord(found[0][0]):04X}): remove them"
 
 
 def _advice(data: Mapping[str, Any], body: str) -> Iterator[str]:

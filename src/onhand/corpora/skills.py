@@ -31,11 +31,11 @@ from onhand.corpora.skill_reading import Script, SkillFileReading, SkillPlace, S
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError, NotFound
+from onhand.hidden_characters import repair_surrogates
 from onhand.markdown.page import split_sections
 from onhand.record import Record
 from onhand.search.index import FUSED_DEPTH, MAX_LIMIT
 from onhand.search.result import Hit, Layer, Result
-from onhand.text import repair_surrogates
 
 # Tags of documents, to narrow a search: the head of a skill (its name, description and metadata), a section of its
 # SKILL.md or of another of its files, and only the latter.
@@ -413,7 +413,9 @@ class Skills(FileCorpus):
         errors, warnings = skill_files.validate_skill(text, name)
         directory = os.path.dirname(os.path.join(file.root, file.inner))
         broken = skill_reading.broken_links(skill_files.parse_skill(text, name).links, directory)
-        return skill_files.SkillVerdict(errors, (*warnings, *([problem] if problem else []), *broken))
+        return skill_files.SkillVerdict(
+            errors, (*warnings, *([problem] if problem and problem not in errors else []), *broken)
+        )
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[SkillHit, ...], tuple[str, ...]]:
         """Return the best skills; a skill scores the sum of its head and its best section.

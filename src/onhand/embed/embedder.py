@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 from zlib import crc32
 
 from onhand.errors import EmbedderError, InputError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 
 Kind = Literal["query", "document", "similarity"]  # some models take different prompts for them
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from _operator import add  # what `operator` exports, without its Python part
 from itertools import chain, groupby, pairwise
 
+from onhand.hidden_characters import is_ignorable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,8 +84,9 @@ UNSPACED = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _LETTERS_AND_DIGITS = f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})"
-# Characters without meaning: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
-_TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
+_TATWEEL = "\u0640"  # stretches an Arabic word
+_NON_JOINER = "\u200c"  # parts Arabic and Indic words; elsewhere it is as meaningless as other invisible characters
+_ARABIC = "\u0600"  # the first character of the scripts that the non-joiner is for
 # Separators that are often the only characters of a page outside of Latin-1: dashes, quotes, an arrow, a drawn tree.
 _TYPOGRAPHY = "—–“”‘’…•→─│├└"
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
@@ -291,9 +294,17 @@ def fold(text: str) -> str:
     """Return the compatibility form without accents: `ﬁlé` becomes `file`."""
     from unicodedata import normalize
 
+    if _NON_JOINER in text:
+        text = _without_non_joiners(text)
     # Marks are removed first, because normalizing a long run of them takes quadratic time.
     bare = normalize("NFKD", text.translate(_WITHOUT_MARKS)).translate(_WITHOUT_MARKS)
     return normalize("NFC", bare)  # composes Hangul syllables and voiced kana again
+
+
+def _without_non_joiners(text: str) -> str:
+    pieces = text.split(_NON_JOINER)
+    gaps = [" " * (max(left[-1:], right[:1]) >= _ARABIC) for left, right in pairwise(pieces)]
+    return "".join(map(add, pieces, [*gaps, ""]))
 
 
 class _Separated(dict[int, str]):
@@ -311,14 +322,15 @@ _SEPARATED = _Separated()
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """A table for `str.translate` that removes combining marks and joiners, filled on demand."""
+    """A table for `str.translate` that removes combining marks and invisible characters, filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
         from unicodedata import category
 
         character = chr(code)
         is_accent = category(character).startswith("M") and character not in _VOICED_MARKS
-        translated = self[code] = None if is_accent or character in _TYPESETTING else code
+        is_ignored = character == _TATWEEL or (character != _NON_JOINER and is_ignorable(character))
+        translated = self[code] = None if is_accent or is_ignored else code
         return translated
 
 

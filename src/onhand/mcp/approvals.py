@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from onhand.errors import NotFound, StoreError
 from onhand.fsio import FileLock, describe_fault, make_directories, open_regular, write_atomic
-from onhand.mcp.sanitize import steered_names, suspicions
 from onhand.mcp.servers import ServerConfig
+from onhand.mcp.suspicions import steered_names, suspicions
 from onhand.text import digest
 
 APPROVED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")

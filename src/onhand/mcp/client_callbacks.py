@@ -19,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from onhand.mcp.surface import RequestContext
+from onhand.mcp.surface import RequestContext, sanitize_message
 
 RESERVED = "io.modelcontextprotocol/"  # prefix of the `_meta` keys that are about a connection, not about a request
 
@@ -82,7 +82,7 @@ def progress_callback(ctx: RequestContext | None) -> ProgressFnT | None:
         return None
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        await ctx.session.report_progress(progress, total, message)
+        await ctx.session.report_progress(progress, total, sanitize_message(message))
 
     return report
 
@@ -101,7 +101,9 @@ async def ask_client(ctx: RequestContext | None, request: Any) -> Any:
         return types.ErrorData(code=types.INVALID_REQUEST, message=refusal)
     try:
         return await ctx.session.send_request(
-            request, _result_type(request), metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
+            sanitize_message(request),
+            _result_type(request),
+            metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
         )
     except MCPError as error:
         return error.error
@@ -133,7 +135,7 @@ async def forward_log(ctx: RequestContext | None, params: types.LoggingMessageNo
     if ctx is None or params.level not in allowed_log_levels(ctx.protocol_version, ctx.meta):
         return
     await ctx.session.send_notification(
-        types.LoggingMessageNotification(params=params), related_request_id=ctx.request_id
+        types.LoggingMessageNotification(params=sanitize_message(params)), related_request_id=ctx.request_id
     )
 
 

@@ -18,17 +18,17 @@ import mcp_types as types
 from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
+from onhand.hidden_characters import repair_surrogates
 from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import LocalSurface, describe_tool, run_in_thread, to_call_result
-from onhand.mcp.sanitize import clean, clean_json
-from onhand.mcp.surface import Method, RequestContext, page
+from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
 from onhand.mcp.upstream_routes import public_address, public_name
 from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record
-from onhand.text import quantity, repair_surrogates
+from onhand.text import quantity
 from onhand.tools import Call, Output, Registry, Tool, tool
 from onhand.tools.arguments import ToolArguments
 from onhand.tools.catalog import ToolSearchResult, UnknownName
@@ -160,7 +160,7 @@ class GatewayTools:
 
     async def read(self, handle: str) -> str:
         """Return the next part of a result that was cut off."""
-        return clean(self._gateway.outputs.read(handle))
+        return self._gateway.outputs.read(handle)
 
     def _render_search(self, found: ToolSearchResult, relevant: Relevant) -> str:
         """Return what the model reads of a search; everything that a server wrote is on one line."""
@@ -296,7 +296,7 @@ class Gateway(ProxySurface):
             finally:
                 _REQUEST.reset(token)
         (result,) = await self.tools.dispatch([Call(tool.name, params.arguments)])
-        return to_call_result(result._replace(structured=clean_json(result.structured)), tool, ctx.protocol_version)
+        return to_call_result(result, tool, ctx.protocol_version)
 
     async def forward_call(
         self, ctx: RequestContext, params: types.CallToolRequestParams, is_direct: bool = False
@@ -317,6 +317,7 @@ class Gateway(ProxySurface):
             return _failure(error)
         if isinstance(result, types.InputRequiredResult):
             return result
+        result = sanitize_message(result)  # before it is measured
         if not is_direct:
             result = explain_refusal(result, catalog_tool(route.tool, route.key), arguments)
         is_checked = is_direct and route.tool.output_schema is not None
@@ -373,9 +374,7 @@ class Gateway(ProxySurface):
         for key in self.upstreams.keys:
             for one in self.upstreams.listing(key).prompts:
                 with suppress(InputError):  # it has no usable name
-                    items.append(
-                        types.Prompt.model_validate({**clean_json(one), "name": public_name(key, one["name"])})
-                    )
+                    items.append(types.Prompt.model_validate({**one, "name": public_name(key, one["name"])}))
         on_page, cursor = page(items, params)
         return types.ListPromptsResult(prompts=on_page, next_cursor=cursor, ttl_ms=0, cache_scope="private")
 
@@ -439,7 +438,7 @@ def _address_of(document_id: str) -> str:
 
 
 def _rename(kind: Any, item: Mapping[str, Any], field: str, key: str) -> Any:
-    fields = {name: value for name, value in clean_json(item).items() if name != "icons"}
+    fields = {name: value for name, value in item.items() if name != "icons"}
     return kind.model_validate({**fields, field: public_address(key, item[field])})
 
 

@@ -27,10 +27,10 @@ from onhand.corpora.skill_files import SKILL_FILE
 from onhand.corpora.skill_reading import MAX_LISTED
 from onhand.corpora.skills import Skills
 from onhand.errors import InputError, NotFound, OnhandError
+from onhand.hidden_characters import repair_surrogates
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.mcp.surface import Method, RequestContext, Surface, no_such_resource, page
 from onhand.search.index import MAX_LIMIT
-from onhand.text import repair_surrogates
 from onhand.tools import Call, Registry, Result, Tool
 
 Value = TypeVar("Value")

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.client.session import ClientSession
 
 from onhand.errors import InputError, ToolError
-from onhand.mcp.sanitize import clean_line
+from onhand.text import one_line
 from onhand.tools.arguments import CompiledSchema
 
 MAX_REASON_CHARS = 300
@@ -52,4 +52,4 @@ def _find_mismatch(schema: CompiledSchema | None, content: Any) -> str:
     if error is None:
         return ""
     path = ".".join(map(str, error.instance_path))
-    return clean_line(f"{path}: {error.message}" if path else error.message, MAX_REASON_CHARS)
+    return one_line(f"{path}: {error.message}" if path else error.message, MAX_REASON_CHARS)

@@ -1,7 +1,7 @@
 """Serve one upstream server as if clients were connected to it directly.
 
-Nothing is renamed, searched or cut. Tools that are not approved are left out, and invisible characters are removed from
-descriptions. This is for a client that knows its server and wants approvals, health checks and reconnection for it.
+Nothing is renamed, searched or cut, but tools that are not approved are left out. This is for a client that knows its
+server and wants approvals, health checks and reconnection for it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,6 @@ from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import forwarded_meta, is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import EXTENSION
-from onhand.mcp.sanitize import clean_json
 from onhand.mcp.surface import Method, RequestContext
 from onhand.mcp.upstream_catalog import tool_for_era
 from onhand.mcp.upstream_routes import public_address, public_name
@@ -66,7 +65,7 @@ class PassThrough(ProxySurface):
         approved = [tool for tool in listed.tools if self.upstreams.is_approved(self._key, tool)]
         if len(approved) < len(listed.tools):
             self.upstreams.client(self._key).refresh()
-        tools = [tool_for_era(_sanitize_tool(tool), is_modern(ctx.protocol_version)) for tool in approved]
+        tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in approved]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(
@@ -139,7 +138,3 @@ class PassThrough(ProxySurface):
         return await self.upstreams.request(  # type: ignore[no-any-return]
             self._key, ctx, request(params=forwarded_params), result
         )
-
-
-def _sanitize_tool(tool: types.Tool) -> types.Tool:
-    return types.Tool.model_validate(clean_json(tool.model_dump(by_alias=True, mode="json", exclude_none=True)))

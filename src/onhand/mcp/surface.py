@@ -14,7 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from onhand.errors import InputError, OnhandError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates, sanitize, sanitize_json
 
 _log = logging.getLogger(__name__)
 
@@ -114,9 +114,9 @@ def build_server(surface: Surface) -> "Server[Surface]":
     for method, capability, params, name in HANDLERS:
         handler = getattr(surface, name, None)
         if handler is not None and capability(surface.capabilities):
-            server.add_request_handler(method, params, _translate_errors(handler))
+            server.add_request_handler(method, params, _guard(handler))
     for method, (params, handler) in surface.methods.items():
-        server.add_request_handler(method, params, _translate_errors(handler))
+        server.add_request_handler(method, params, _guard(handler))
     return server
 
 
@@ -151,17 +151,36 @@ class _SurfaceServer(Server[Surface]):
         return super().get_capabilities(changes, offered.experimental, extensions, protocol_version=protocol_version)
 
 
-def _translate_errors(handler: Handler) -> Handler:
-    """Wrap a handler so that our errors become protocol errors, and others reveal nothing about the inside."""
+def sanitize_message(message: Any) -> Any:
+    """Return a message of the protocol, or a part of one, with all its texts sanitized."""
+    if isinstance(message, BaseModel):
+        fields = {**message.__dict__, **(message.model_extra or {})}
+        sanitized = {name: sanitize_message(value) for name, value in fields.items()}
+        return message if sanitized == fields else message.model_copy(update=sanitized)
+    if isinstance(message, list):
+        return [sanitize_message(item) for item in message]
+    if isinstance(message, dict) and any(isinstance(item, BaseModel) for item in message.values()):
+        return {sanitize(name): sanitize_message(item) for name, item in message.items()}
+    return sanitize_json(message)
+
+
+def _guard(handler: Handler) -> Handler:
+    """Wrap a handler so that what it returns is sanitized.
+
+    Our errors become protocol errors, and others reveal nothing about the inside.
+    """
 
     async def handle(ctx: RequestContext, params: Any) -> Any:
         try:
-            return await handler(ctx, params)
-        except MCPError:
-            raise
+            return sanitize_message(await handler(ctx, params))
+        except MCPError as error:
+            sanitized = sanitize_message(error.error)
+            if sanitized == error.error:
+                raise
+            raise MCPError.from_error_data(sanitized) from None
         except OnhandError as error:
             code = types.INVALID_PARAMS if isinstance(error, InputError) else types.INTERNAL_ERROR
-            raise MCPError(code=code, message=repair_surrogates(str(error))) from None
+            raise MCPError(code=code, message=sanitize(repair_surrogates(str(error)))) from None
         except Exception:
             _log.exception("%s failed", ctx.method)
             raise MCPError(

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 
 from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError
+from onhand.hidden_characters import is_hidden_in, sanitize, sanitize_json
 from onhand.mcp.approvals import Approvals, definition_of, fingerprint, scan_definition
-from onhand.mcp.sanitize import clean, clean_json, is_hidden_in, texts_in
 from onhand.mcp.servers import ServerConfig
+from onhand.mcp.suspicions import MAX_DEPTH, texts_in
 from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, save_lists
 from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, public_address, public_name
 from onhand.search.index import Index
@@ -287,8 +288,8 @@ def _short_name(key: str, name: str) -> str:
 
 
 def _render_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
-    """Return a tool as clients see it: under its public name, without hidden text, and with safe icons only."""
-    cleaned = clean_json({field: value for field, value in tool.items() if field != "icons"})
+    """Return a tool as clients see it: under its public name, sanitized, and with safe icons only."""
+    cleaned = sanitize_json({field: value for field, value in tool.items() if field != "icons"}, MAX_DEPTH)
     icons = [icon for icon in tool.get("icons") or () if _is_picture(icon.get("src", ""))]
     return types.Tool.model_validate({**cleaned, "name": name, **({"icons": icons} if icons else {})})
 
@@ -321,7 +322,7 @@ def _documents(key: str, lists: UpstreamLists) -> Iterator[Document]:
 
 
 def _document(kind: str, key: str, name: str, item: Mapping[str, Any]) -> Document:
-    title = clean(str(item.get("title") or item.get("name") or name))
-    description = clean(str(item.get("description") or ""))
-    text = f"{title}\n{description}\n{clean(name)}"
+    title = sanitize(str(item.get("title") or item.get("name") or name))
+    description = sanitize(str(item.get("description") or ""))
+    text = f"{title}\n{description}\n{sanitize(name)}"
     return Document(f"{kind}:{name}", title, text, tags=(kind,), scope=key, kind=kind)

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from onhand.errors import OnhandError
 from onhand.fsio import make_directories, open_regular, write_atomic
 from onhand.mcp.local import EXTENSION
-from onhand.mcp.sanitize import clean_line
 from onhand.mcp.upstream_transport import is_ended, is_expired, is_timeout
+from onhand.text import one_line
 from onhand.tools.arguments import find_dangling_reference
 
 Items = tuple[dict[str, Any], ...]
@@ -130,9 +130,7 @@ class _Fetcher:
         usable = []
         for tool in tools:
             if reason := find_dangling_reference(tool["inputSchema"]):
-                problem = (
-                    f"its tool {clean_line(tool['name'], MAX_QUOTED_CHARS)!r} is ignored: {clean_line(reason, 300)}"
-                )
+                problem = f"its tool {one_line(tool['name'], MAX_QUOTED_CHARS)!r} is ignored: {one_line(reason, 300)}"
                 self.problems += [problem] if len(self.problems) < MAX_PROBLEMS else []
             else:
                 usable.append(tool)
@@ -149,7 +147,7 @@ class _Fetcher:
             if is_ended(error) or is_expired(error) or is_timeout(error):
                 raise
             if error.code != types.METHOD_NOT_FOUND:
-                self.problems.append(f"it refuses to list its {kind}: {clean_line(error.message, 200)}")
+                self.problems.append(f"it refuses to list its {kind}: {one_line(error.message, 200)}")
                 self.unread.append(kind)
         return ()
 
@@ -289,9 +287,9 @@ def _locate_errors(error: ValidationError) -> list[_Error]:
 def _render_problems(kind: _Kind, items: Any, invalid: Mapping[int | str, str]) -> list[str]:
     ordered = sorted(invalid.items(), key=lambda entry: (isinstance(entry[0], str), entry[0]))  # items before fields
     problems = [
-        f"its {kind.noun} {_render_name(items[place], place)} is ignored: {clean_line(reason, MAX_QUOTED_CHARS)}"
+        f"its {kind.noun} {_render_name(items[place], place)} is ignored: {one_line(reason, MAX_QUOTED_CHARS)}"
         if isinstance(place, int)
-        else f"the {place} of its list of {kind.noun}s is ignored: {clean_line(reason, MAX_QUOTED_CHARS)}"
+        else f"the {place} of its list of {kind.noun}s is ignored: {one_line(reason, MAX_QUOTED_CHARS)}"
         for place, reason in ordered[:MAX_PAGE_PROBLEMS]
     ]
     more = len(invalid) - len(problems)
@@ -302,4 +300,4 @@ def _render_name(item: Any, number: int) -> str:
     fields = item if isinstance(item, Mapping) else {}
     names = (fields.get(field) for field in ("name", "uri", "uriTemplate"))
     name = next((name for name in names if isinstance(name, str)), None)
-    return repr(clean_line(name, MAX_QUOTED_CHARS)) if name else f"number {number + 1}"
+    return repr(one_line(name, MAX_QUOTED_CHARS)) if name else f"number {number + 1}"

@@ -17,8 +17,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from onhand.errors import UpstreamError
+from onhand.hidden_characters import repair_surrogates
 from onhand.json_rpc import MessageScanner, find_id
-from onhand.text import repair_surrogates
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024  # enough for a picture
 MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a message that is too long; after that, its connection is closed

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import mcp_types as types
 
 from onhand.errors import InputError, NotFound
+from onhand.hidden_characters import is_hidden_in
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.mcp.upstream_lists import UpstreamLists
 from onhand.text import digest
@@ -31,7 +32,12 @@ def public_name(key: str, upstream_name: str) -> str:
 
     A name that hosts and models cannot write is replaced by a plain one with a digest of the original.
     """
-    if not upstream_name or not upstream_name.isprintable() or upstream_name != upstream_name.strip():
+    if (
+        not upstream_name
+        or not upstream_name.isprintable()
+        or is_hidden_in(upstream_name)
+        or upstream_name != upstream_name.strip()
+    ):
         raise InputError(f"{upstream_name[:100]!r} of {key} is not a usable name: its server must use printable names")
     name = f"{key}{SEPARATOR}{upstream_name}"
     if NAME.fullmatch(name):

@@ -27,11 +27,11 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from onhand.errors import OnhandError, UpstreamError
-from onhand.mcp.sanitize import clean_line
+from onhand.hidden_characters import repair_surrogates
 from onhand.mcp.servers import ServerConfig, expand_variables
 from onhand.mcp.upstream_http import MAX_SSE_BYTES, limit_response
 from onhand.mcp.upstream_messages import MAX_MESSAGE_BYTES, read_messages
-from onhand.text import repair_surrogates
+from onhand.text import one_line
 
 KEPT_STDERR_LINES = 20  # the last output of a program mostly says why it ended
 MAX_STDERR_LINE_BYTES = 1000
@@ -60,13 +60,13 @@ class ServerTransport:
     @property
     def last_stderr_line(self) -> str:
         """The last line that the program wrote to its standard error, sanitized."""
-        return clean_line(next((line for line in reversed(self._stderr) if line), ""), MAX_REASON_CHARS)
+        return one_line(next((line for line in reversed(self._stderr) if line), ""), MAX_REASON_CHARS)
 
     def explain(self, error: BaseException) -> str:
         """Return on one line why the server cannot be used, and what to do."""
         reason = self._reason(innermost(error))
         last = self.last_stderr_line
-        return clean_line(f"{reason} ({last})" if last else reason, MAX_REASON_CHARS)
+        return one_line(f"{reason} ({last})" if last else reason, MAX_REASON_CHARS)
 
     def _reason(self, error: BaseException) -> str:
         if isinstance(error, OSError) and (reason := _explain_start_failure(error, self._server)):

@@ -9,7 +9,7 @@ from math import isfinite
 
 from onhand.document import Document, Filter
 from onhand.errors import EmbedderError, InputError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 
 TYPE_CHECKING = False
 

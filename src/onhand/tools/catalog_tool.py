@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from onhand.errors import InputError
+from onhand.hidden_characters import repair_surrogates
 from onhand.lexical.tokenizer import fold
 from onhand.record import Record
-from onhand.text import repair_surrogates
 from onhand.tools.tool import Tool, copy_json
 
 MAX_NAME_CHARS = 128  # the limit of MCP

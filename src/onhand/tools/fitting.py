@@ -2,7 +2,7 @@
 
 Of a record that is too large, lists are shortened and texts are cut, but the JSON keeps its shape. If the record has a
 field `left_out`, it counts the items that the first list lost; if it has `notes`, these get a sentence for every field
-that was cut. Text is cut between characters and can always be encoded.
+that was cut. Text is sanitized, cut between characters, and can always be encoded.
 """
 
 import json
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onhand.errors import ToolError
+from onhand.hidden_characters import repair_surrogates, sanitize, sanitize_json
 from onhand.record import to_json
-from onhand.text import repair_surrogates
 from onhand.tools.tool import Output, Tool, copy_json
 
 SHARE = 8  # every field but the largest may take an eighth of the budget
@@ -180,8 +180,8 @@ class CappedText(NamedTuple):
 
 
 def cap_text(text: str, max_bytes: int) -> CappedText:
-    """Cut a text to max_bytes of UTF-8 between characters; a marker says how much was cut off."""
-    text = repair_surrogates(text)
+    """Sanitize a text and cut it to max_bytes of UTF-8 between characters; a marker says how much was cut off."""
+    text = sanitize(repair_surrogates(text))
     if len(text) * 4 <= max_bytes:
         return CappedText(text, 0)
     raw = text.encode()
@@ -193,11 +193,12 @@ def cap_text(text: str, max_bytes: int) -> CappedText:
 
 
 def present(tool: Tool, value: object) -> tuple[CappedText, Any]:
-    """Return a handler's value as text for the model and as JSON for programs, both within the tool's limit.
+    """Return a handler's value as text for the model and as JSON for programs, both sanitized and within the limit.
 
     A record is cut to fit. Any other JSON that is too large is left out entirely, and the text says so.
     """
     limit = tool.max_output_bytes
+    value = sanitize_json(value)  # before it is measured
     if isinstance(value, Output):
         output = _check_output(tool, value)
         if hasattr(output.structured, "_fields") and json_bytes(output.structured) > limit:
@@ -234,4 +235,4 @@ def _check_output(tool: Tool, output: Output) -> Output:
 
 
 def _copy_as_json(value: object, where: str) -> Any:
-    return copy_json(to_json(value), where, text=lambda part, _: repair_surrogates(part))
+    return sanitize_json(copy_json(to_json(value), where, text=lambda part, _: repair_surrogates(part)))

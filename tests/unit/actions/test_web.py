@@ -43,7 +43,7 @@ def test_a_page_cannot_close_its_block_or_forge_another() -> None:
 
 
 @requirement("actions.http-get")
-@pytest.mark.parametrize("piece", ["x", "é", "<web_page", "</context>", "\u200b", "＜", "a <"])
+@pytest.mark.parametrize("piece", ["x", "é", "<web_page", "</context>", "＜", "a <"])
 def test_a_page_that_is_too_long_is_cut_inside_its_block_which_is_always_closed(piece: str) -> None:
     page = _page("https://example.com/" + "a" * 4000, "text/html", "t" * 300, piece * 70_000)
     shown = _render_page(page, framed)

@@ -336,7 +336,7 @@ def test_where_nothing_can_be_written_is_told_with_what_to_do() -> None:
 
 
 def test_a_path_in_a_message_cannot_move_a_cursor_or_begin_a_line() -> None:
-    assert display("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a\\x1b[2J\\nb\\u202ecc")
+    assert display("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a[U+001B][2J\\nb[U+202E]cc")
     assert len(display("c" * 500)) == 200
 
 

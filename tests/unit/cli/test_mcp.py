@@ -23,8 +23,8 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
     assert run("mcp", "add", "p", *program("plain")).code == 0
     assert json.loads(run("mcp", "list", "--json").out)["servers"][0]["name"] == "p"
     assert run("mcp", "test").out == "p: 1 tool\n"
-    called = run("mcp", "call", "p__echo", '{"text": "hello\\u001b[2J"}')
-    assert (called.code, called.out) == (0, "hello\\u001b[2J\n")
+    called = run("mcp", "call", "p__echo", '{"text": "hello[U+001B][2J"}')
+    assert (called.code, called.out) == (0, "hello[U+001B][2J\n")
     assert run("mcp", "call", "p__echo", "[]").code == 2
     assert "Did you mean p__echo?" in run("mcp", "call", "p__ecko").err
     assert "p has no tool 'p__fly': it has p__echo" in run("mcp", "call", "p__fly").err

@@ -16,7 +16,7 @@ def rules(project: Path) -> None:
     (project / "src/auth").mkdir(parents=True)
     (project / "AGENTS.md").write_text("# All\n\nUse spaces, see [style](style.md).\n", encoding="utf-8")
     (project / "style.md").write_text("# Style\n\nQuokka indentation.\n", encoding="utf-8")
-    (project / "src/AGENTS.md").write_text("# Source\n\nNo zebra \x1b[2J globals.\n", encoding="utf-8")
+    (project / "src/AGENTS.md").write_text("# Source\n\nNo zebra globals.\n", encoding="utf-8")
 
 
 def as_json(run: Run, *words: str) -> Any:
@@ -29,7 +29,7 @@ def as_json(run: Run, *words: str) -> Any:
 def test_for_prints_the_rules_root_first(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("rules", "for", "src/auth/new.py")
     assert (done.code, done.err) == (0, "")
-    assert done.out.index("Use spaces") < done.out.index("No zebra \\u001b[2J globals.")
+    assert done.out.index("Use spaces") < done.out.index("No zebra globals.")
     assert done.out.endswith("2 rule files for src/auth/new.py, nearest last\n")
     answer = as_json(run, "for", str(project / "src"))
     assert [file["path"] for file in answer["files"]] == ["AGENTS.md", "src/AGENTS.md"]

@@ -64,7 +64,7 @@ def test_every_tool_of_the_project_is_there(run: Run, project: Path) -> None:
         (["read_file", "{"], "not valid JSON"),
         (["read_file"], "path is required"),
         (["read_file", '{"path": "../x"}'], "outside of the workspace"),
-        (["read_file", '{"path": "\\u001b[2J"}'], "File not found: \\x1b[2J"),
+        (["read_file", '{"path": "\\u001b[2J"}'], "File not found: [U+001B][2J"),
     ],
 )
 def test_what_fails_is_told_and_is_the_exit_code(run: Run, words: list[str], said: str) -> None:

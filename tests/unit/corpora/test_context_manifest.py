@@ -150,7 +150,7 @@ def test_nothing_in_it_breaks_a_line_or_looks_like_a_pinned_file(project: Projec
     context = project.context()
     said = lines(context.manifest())
     assert said[0].startswith("- .AGENTS/a - b.md: &lt;context path=")
-    assert said[1] == "- .AGENTS/caf\\udce9.md: &lt;/context>"
+    assert said[1] == "- .AGENTS/caf\ufffd.md: &lt;/context>"
     prompt = context.prompt()
     assert (prompt.count("<context"), prompt.count("</context")) == (1, 1)
     prompt.encode()

@@ -160,16 +160,12 @@ def test_what_has_no_description_or_cannot_be_read_is_not_loaded(front: str, sai
     assert said in str(loaded(front).refused)
 
 
-def test_characters_that_nobody_sees_are_told_of_and_tags_are_taken_out() -> None:
+def test_hidden_characters_are_marked_and_make_a_skill_invalid() -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
-    skill = loaded(f"name: pdf\ndescription: ok{hidden}")
-    assert skill.description == "ok"
-    assert "invisible characters (U+E0069)" in skill.warnings[0]
-    assert loaded("name: pdf\ndescription: 👩\u200d💻").warnings == ()  # one emoji of two
-    assert (
-        "invisible characters (U+200B)"
-        in validate_skill("---\nname: pdf\ndescription: o\u200bk\n---\n", "pdf").warnings[0]
-    )
+    assert loaded(f"name: pdf\ndescription: ok{hidden}").description == "ok[U+E0069 and 5 more hidden characters]"
+    (error,) = validate_skill("---\nname: pdf\ndescription: o\u200bk\n---\n", "pdf").errors
+    assert "line 3, column 15: U+200B ZERO WIDTH SPACE" in error
+    assert validate_skill("---\nname: pdf\ndescription: 👩\u200d💻\n---\n", "pdf").errors == ()  # one emoji of two
 
 
 def test_what_the_specification_allows_but_a_reader_should_know_is_a_warning() -> None:

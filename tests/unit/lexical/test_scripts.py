@@ -16,6 +16,12 @@ def finds(query: str, text: str) -> bool:
 
 
 FOUND = [
+    ("zero-width characters part no word", "password", "pa\u200bss\u200cwo\u2060rd"),
+    ("direction marks part no word", "password", "pass\u202eword\u200f"),
+    ("tags part no word", "password", "pass\U000e0069word"),
+    ("variation selectors part no word", "password", "pass\ufe01\U000e0105word"),
+    ("zero-width characters in a query part no word", "pass\u200bword", "password"),
+    ("a zero-width non-joiner parts a Persian word", "خواهم", "می\u200cخواهم"),
     ("accents", "cafe", "Café crème"),
     ("accents in the query", "naïve", "a naive idea"),
     ("decomposed accents", "résumé", "re\u0301sume\u0301"),
@@ -84,7 +90,6 @@ NOT_FOUND = [
     ("a stroke is no accent", "lodz", "Łódź"),
     ("digits of another script are other digits", "123", "١٢٣"),
     ("characters that are not neighbours are no pair", "全引", "全文搜索引擎"),
-    ("a zero-width space parts words", "ab", "a\u200bb"),
 ]
 
 

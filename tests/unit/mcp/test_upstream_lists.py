@@ -37,8 +37,8 @@ def test_a_server_loses_only_the_items_that_cannot_be_used(behind: Behind) -> No
             assert [one["name"] for one in listing.prompts] == ["praise"]
             assert list(status.problems[:9]) == [
                 "its tool 'loose' is ignored: inputSchema.type: field required",
-                "its tool 'noname' is ignored: inputSchema: input should be a valid dictionary or instance of "
-                "InputSchema",
+                "its tool 'no[U+001B][2J[U+202E]name' is ignored: inputSchema: input should be a valid dictionary or "
+                "instance of InputSchema",
                 "its tool number 4 is ignored: name: input should be a valid string",
                 "its tool 'listed' is ignored: annotations: input should be a valid dictionary or instance of "
                 "ToolAnnotations",
@@ -104,7 +104,7 @@ def test_a_list_that_is_none_or_is_refused_costs_no_other_list(behind: Behind) -
             assert status.problems == (
                 "its tool 'torn' is ignored: $ref '#/$defs/Nothing' points to nothing in the schema",
                 "its list of resources cannot be read: it violates the MCP protocol",
-                "it refuses to list its prompts: the store is closed",
+                "it refuses to list its prompts: the[U+001B][2J store is closed",
             )
 
     anyio.run(main)

@@ -85,7 +85,7 @@ def test_what_a_dead_server_said_last_is_told_without_what_nobody_would_see(behi
     async def main() -> None:
         async with Upstreams([behind("exits", "exits", "\x1b[31mno\u202e licence\x1b[0m")]) as registry:
             down = await registry.connect()
-            assert "(no licence)" in down["exits"]
+            assert "(no[U+202E] licence)" in down["exits"]
             assert down["exits"].isprintable()
 
     anyio.run(main)
@@ -514,7 +514,7 @@ def test_a_suspicious_tool_and_one_that_cannot_be_named_are_kept_from_models(beh
             assert any("not a usable name" in problem for problem in one.problems)
             assert any("twice" in problem for problem in one.problems)
             shown = next(route.tool for route in registry.routes() if route.upstream_name == "unseen")
-            assert shown.description == "Says more than it shows."
+            assert shown.description == "Says[U+200B] more than it shows."
             with pytest.raises(NotFound):
                 registry.route("c__a\nb")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError, ToolError
-from onhand.text import repair_surrogates
+from onhand.hidden_characters import repair_surrogates
 from onhand.tools.fitting import MAX_MARKER_BYTES, cap_text, present
 from onhand.tools.tool import Output, Tool
 from requirements import requirement
@@ -25,7 +25,7 @@ def tool(max_output_bytes: int = 8192) -> Tool:
         ("éé", 3, ("é\n\n[truncated: 2 more bytes]", 2)),
         ("🧪", 3, ("\n\n[truncated: 4 more bytes]", 4)),
         ("é" * 16384, 16384, ("é" * 8192 + "\n\n[truncated: 16384 more bytes]", 16384)),
-        ("a\0b", 2, ("a\0\n\n[truncated: 1 more bytes]", 1)),
+        ("a\0b", 2, ("a[\n\n[truncated: 8 more bytes]", 8)),
     ],
 )
 def test_a_text_is_cut_between_characters_and_says_how_much_is_missing(

@@ -35,7 +35,7 @@ def test_a_list_of_servers_ends_where_it_gets_long() -> None:
 
 
 def test_a_line_is_one_line() -> None:
-    assert plain_line("a\n\tb\x00<c\u2028d\u200b", 80) == "a b &lt;c d"
+    assert plain_line("a\n\tb\x00<c\u2028d\u200b", 80) == "a b[U+0000]&lt;c d[U+200B]"
     assert plain_line("abcdef", 4) == "abc…"
 
 

@@ -17,6 +17,7 @@ from onhand.corpora.sources.source import HEAD_BYTES, MAX_RECORD_BYTES, ImportPr
 from onhand.corpora.sources.table import read_table
 from onhand.document import Document
 from onhand.errors import InputError
+from onhand.hidden_characters import describe_hidden
 from onhand.search.validation import validate_document
 
 MAX_FILES = 1_000_000  # of one directory
@@ -92,7 +93,10 @@ class Sources:
                     if isinstance(item, str):
                         yield ImportProblem(source.path, where, item)
                     else:
-                        yield self._accept(source, where, item, seen)
+                        accepted = self._accept(source, where, item, seen)
+                        yield accepted
+                        if isinstance(accepted, Document):
+                            yield from _hidden_problems(source, where, accepted)
         except Unreadable as reason:
             yield ImportProblem(source.path, "", str(reason))
         except OSError as error:
@@ -117,6 +121,12 @@ class Sources:
             return document
         tags = (*document.tags, *new.tags)
         return document._replace(author=new.author or document.author, scope=new.scope or document.scope, tags=tags)
+
+
+def _hidden_problems(source: Source, where: str, document: Document) -> Iterator[ImportProblem]:
+    for part, text in (("title", document.title), ("text", document.text)):
+        if hidden := describe_hidden(text):
+            yield ImportProblem(source.path, where, f"{part}: {hidden}")
 
 
 def read_sources(

@@ -1,4 +1,4 @@
-"""What of a stranger's text may a prompt have?"""
+"""Which descriptions does a person see before a model does?"""
 
 import json
 import os
@@ -6,33 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand.mcp.sanitize import clean, clean_json, steered_names, suspicions
+from onhand.mcp.suspicions import steered_names, suspicions
 from requirements import requirement
-
-
-@requirement("mcp.descriptions-are-cleaned")
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain text", "plain text"),
-        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
-        ("ok\x1b[8mhidden\x1b[0m", "okhidden"),
-        ("Search \u202edocs\u202c", "Search docs"),
-        ("zero\u200bwidth\u2060\ufeff", "zerowidth"),
-        ("tags\U000e0041\U000e0042", "tags"),
-        ("bytes\ufe00\ufe01\U000e0100", "bytes"),
-        ("nul\0 bell\7", "nul bell"),
-        ("half\ud800", "half"),
-        ("Größe 日本語 ✓", "Größe 日本語 ✓"),
-    ],
-)
-def test_what_nobody_would_see_is_taken_out(text: str, shown: str) -> None:
-    assert clean(text) == shown
-
-
-def test_every_text_of_a_schema_is_cleaned() -> None:
-    schema = {"a\u200b": [{"description": "x\u202e"}], "n": 5}
-    assert clean_json(schema) == {"a": [{"description": "x"}], "n": 5}
 
 
 @pytest.mark.parametrize(
