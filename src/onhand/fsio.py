@@ -254,13 +254,13 @@ _FAULTS = {
     errno.EIO: "the disk failed to read or write it; check the disk and the system log before you try again",
     errno.ENOSPC: "the disk is full; free some space and try again",
     errno.EDQUOT: "the disk quota is used up; delete files or ask for a larger quota, and try again",
-    errno.EROFS: "Read-only file system; use another place, or mount it writable",
+    errno.EROFS: "the file system is read-only; use another place, or mount it writable",
     errno.ENOLCK: "the file system cannot lock files; use a local disk, or start the lock service of the network one",
     errno.EFBIG: "it would exceed the largest size that a file may have here (`ulimit -f`)",
     errno.EMFILE: "this process has too many open files; raise `ulimit -n`",
     errno.ENFILE: "the system has too many open files; close some programs",
-    errno.EACCES: "Permission denied; change its permissions and those of its directory",
-    errno.EPERM: "Operation not permitted; change its permissions and those of its directory",
+    errno.EACCES: "permission denied; change its permissions and those of its directory",
+    errno.EPERM: "operation not permitted; change its permissions and those of its directory",
     errno.EEXIST: "a file is in the place of its directory; move that file away",
     errno.ENOTDIR: "a part of its path is not a directory; use another path",
     errno.EBADF: "it is closed",
@@ -278,7 +278,8 @@ def describe_fault(error: OSError) -> str:
 def find_fault(directory: str) -> OSError | None:
     """Return the error that writing, syncing or locking a small file in a directory raises, or None.
 
-    It finds the reason for an error of a library that does not tell.
+    It finds the reason for an error of a library that does not tell. If a small file can be written and the size of
+    files is limited, a large one was too large.
     """
     from contextlib import suppress
     from secrets import token_hex
@@ -298,6 +299,11 @@ def find_fault(directory: str) -> OSError | None:
                 os.unlink(path)
     except OSError as error:
         return error
+    with suppress(ImportError):  # Windows
+        from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
+
+        if getrlimit(RLIMIT_FSIZE)[0] != RLIM_INFINITY:
+            return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return None
 
 

@@ -150,3 +150,100 @@ def test_an_index_on_a_failing_disk_says_what_is_wrong_when_it_is_opened(
     tmp_path: Path, calls: str, error: str
 ) -> None:
     assert ADVICE[error] in run_python(OPEN_ON_A_FAILING_DISK, str(tmp_path), calls, error)
+
+
+SEARCH_AMID_FAULTS = """
+import errno, json, os, sys
+from faults import Fault, fail_calls
+from onhand.corpora import file_index
+from onhand.corpora.context import Context
+
+file_index.MIN_CACHED_BYTES = 0
+directory, calls, error = sys.argv[1], sys.argv[2].split("/"), getattr(errno, sys.argv[3])
+kept = os.path.join(directory, "kept", "index")
+os.makedirs(os.path.join(directory, ".AGENTS"))
+
+def search():
+    found = Context(directory, cache_file=kept).search("zebra")
+    print(json.dumps([hit.path for hit in found.hits]), flush=True)
+
+def write(text):
+    with open(os.path.join(directory, ".AGENTS", "a.md"), "w") as file:
+        file.write(text)
+
+write("# A\\n\\nNothing yet.\\n")
+search()
+write("# A\\n\\nNow there is a zebra.\\n")
+if os.fork() == 0:
+    fail_calls(Fault(calls, error))
+    search()
+    os._exit(0)
+os.wait()
+search()
+print(json.dumps(os.listdir(os.path.dirname(kept))))
+"""
+
+
+@pytest.mark.parametrize(("calls", "error"), FAULTS, ids=[f"{error} of {calls}" for calls, error in FAULTS])
+def test_a_search_finds_the_same_and_leaves_nothing_behind_if_its_index_cannot_be_kept(
+    tmp_path: Path, calls: str, error: str
+) -> None:
+    before, amid, after, kept = map(
+        json.loads, run_python(SEARCH_AMID_FAULTS, str(tmp_path), calls, error).splitlines()
+    )
+    assert before == []
+    assert amid == after != []
+    assert kept == ["index"]
+
+
+SEARCH_WHAT_MAY_NOT_BE_READ = """
+import os, sys
+from onhand.actions.grep import grep
+from onhand.actions.workspace import Workspace
+from onhand.sandbox import kernel
+
+if os.geteuid() == 0:
+    kernel.drop_capabilities()  # without them, permissions count for root too
+print(grep(Workspace(sys.argv[1]), "zebra").to_text())
+"""
+
+
+def test_grep_names_what_an_ordinary_user_may_not_read(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text("zebra\n")
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "d.txt").write_text("zebra\n")
+    (tmp_path / "b.txt").chmod(0)
+    (tmp_path / "closed").chmod(0)
+    try:
+        told = run_python(SEARCH_WHAT_MAY_NOT_BE_READ, str(tmp_path))
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+    assert told.splitlines()[:4] == ["a.txt", "  1: zebra", "c.txt", "  1: zebra"]
+    assert told.splitlines()[4:] == [
+        "[there may be more than these 2; narrow them by path, glob or type, or send limit]",
+        "[1 file could not be read: b.txt (permission denied)]",
+        "[1 directory could not be read]",
+    ]
+
+
+WRITE_BEYOND_A_LIMIT = """
+import sys
+from resource import RLIMIT_FSIZE, setrlimit
+from onhand.document import Document
+from onhand.errors import StoreError
+from onhand.project import open_index
+
+setrlimit(RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    with open_index(sys.argv[1] + "/new.db", None) as index:
+        index.put([Document("a", text="zebra " * 100_000)])
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [1_024, 200_000])
+def test_a_limit_on_the_size_of_files_is_not_called_a_failing_disk(tmp_path: Path, limit: int) -> None:
+    told = run_python(WRITE_BEYOND_A_LIMIT, str(tmp_path), str(limit))
+    assert "it would exceed the largest size that a file may have here (`ulimit -f`)" in told

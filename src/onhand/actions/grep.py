@@ -138,7 +138,9 @@ class GrepResult(NamedTuple):
         for file, lines in files.items():
             text += [path_line(file), *(lines[number] for number in sorted(lines))]
         if files and (self.is_cut or self.left_out):
-            text.append(f"[more than these {len(self.matches):,}; narrow them by path, glob or type, or send limit]")
+            is_certain = self.left_out or not (self.notes or self.unread)
+            how_many = f"{'' if is_certain else 'there may be '}more than these {len(self.matches):,}"
+            text.append(f"[{how_many}; narrow them by path, glob or type, or send limit]")
         if self.unread:
             names = ", ".join(f"{path_line(file)} ({reason})" for file, reason in self.first_unread)
             more = f" and {self.unread - len(self.first_unread):,} more" * (self.unread > len(self.first_unread))
