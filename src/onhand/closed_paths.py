@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REPOSITORY_DIRECTORIES = frozenset({".git", ".hg", ".svn", ".jj"})
 SENSITIVE = "its name says that it may contain secrets"
 REPOSITORY = "it is in the directory of a version control system"
-OBEYED = "programs or agents obey what has its name"
+OBEYED = "programs or agents act on files with such names"
 DENIED = "the user has denied it to all tools (workspace.deny)"
 NOTES = "it is in the directory of the notes, which agents write"
 

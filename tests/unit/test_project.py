@@ -234,7 +234,7 @@ def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Wr
         ("part/../.git/hooks", "the directory of a version control system"),
         ("part/.hg/notes", "the directory of a version control system"),
         (".ssh/notes", "its name says that it may contain secrets"),
-        ("part/.Vscode/notes", "programs or agents obey what has its name"),
+        ("part/.Vscode/notes", "programs or agents act on files with such names"),
         (".", "is the project itself: choose a path in it"),
         ("part/..", "is the project itself: choose a path in it"),
     ],
