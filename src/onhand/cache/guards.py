@@ -54,6 +54,8 @@ GROUPS = """
     all/some all/none every/some both/neither everyone/anyone everyone/someone breakfast/lunch/dinner alive/dead
     full/empty singular/plural synonym/antonym quickly/slowly fast/slowly vegan/vegetarian
     black/white/red/green/blue/yellow/purple/pink/brown/grey/gray
+    hourly/daily/weekly/monthly/quarterly/yearly hourly/daily/weekly/monthly/annually once/twice/thrice child/adult
+    children/adults
 """.split()
 # Each word of one line is the opposite of each word of the other.
 ABOVE = "more greater larger bigger higher above over exceed exceeding beyond".split()
@@ -262,10 +264,11 @@ def _order(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:
     """Return the stems of the content words in their order; what "and" or "or" joins is sorted."""
     order: list[str] = []
     is_joined = False
-    for word in words:
+    for word, following in zip(words, (*words[1:], ""), strict=False):
+        is_name = word == "a" and (not following or following in PREPOSITIONS)  # "copy a to b"
         if word in JOINS:
             is_joined = bool(order)
-        elif word not in FUNCTION_WORDS or word == "only":
+        elif word not in FUNCTION_WORDS or word == "only" or is_name:
             order.append(stems[word])
             if is_joined:
                 order[-2:] = sorted(order[-2:])
