@@ -146,10 +146,12 @@ def _collect_notes(policy: Policy) -> list[str]:
     version = kernel.landlock_version()
     if landlock.MIN_VERSION <= version < landlock.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes; Linux 6.12 prevents that")
-    if version:
+    root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
+    if version and not (os.geteuid() == 0 and root_owned):
         notes.append(
             "with landlock, commands can change the modes and times of your other files, but not their contents"
         )
+    if version:
         notes.append(
             "with landlock in its strict form (sandbox.landlock), no file can be created beside a protected one"
             if policy.strict
@@ -161,12 +163,13 @@ def _collect_notes(policy: Policy) -> list[str]:
                 "with landlock, commands reach not even servers of their own on loopback, unless domains are allowed"
             )
     if os.geteuid() == 0:
-        root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
         notes.append(
             "root drops its privileges for commands: they run as the owner of the project, without capabilities"
         )
+        reason = landlock.root_refusal(policy) if root_owned and version else None
         notes += [
-            f"with landlock, commands can read but not change {path}, because root owns it" for path in root_owned
+            f"with landlock, commands can read but not change {path}, because root owns it and {reason}"
+            for path in (root_owned if reason else [])
         ]
     return notes
 

@@ -5,7 +5,8 @@ rules cannot let a command create files beside a protected one, nor open its own
 kernel therefore stops such calls (seccomp_unotify(2)) and asks the supervisor, which is not confined. It copies the
 arguments once, decides, and makes the call itself on what it has opened. Every other call goes on in the kernel, where
 the rules apply to it as always. So the broker only ever adds to what a command may do, and nothing that the command
-changes in the meantime leads it elsewhere.
+changes in the meantime leads it elsewhere. The exception is metadata of files for a command of root (`metadata.py`),
+where the broker also refuses.
 
 New files and directories come from a reserve: the rules are fixed when the command starts, and apply to what they were
 made for wherever it is moved. What is made after the reserve is used up can be written, but not read, until the command
@@ -18,9 +19,10 @@ import fcntl
 import os
 import stat
 import struct
-from errno import EACCES, EEXIST, EPERM, EXDEV
+from errno import EACCES, EBADF, EEXIST, EINVAL, EPERM, ESRCH, EXDEV
 
 from onhand.sandbox import kernel
+from onhand.sandbox.metadata import AT_CWD, Metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ MAX_NOTES, MAX_SHOWN = 5, 100  # characters of a name: commands choose it
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # where the C library puts semaphores and shared memory
 _MULTIPLEXERS = (b"/dev/ptmx", b"/dev/pts/ptmx")
 _PTY_NUMBER = 0x80045430  # TIOCGPTN
-_AT_CWD, _REMOVE_DIRECTORY = 0xFFFFFF9C, 0x200  # AT_FDCWD, AT_REMOVEDIR
+_REMOVE_DIRECTORY = 0x200  # AT_REMOVEDIR
 _NO_REPLACE, _EXCHANGE = 1, 2  # of renameat2
 _SET_LEASE, _WRITE_LEASE, _NO_LEASE = 1024, 1, 2  # of fcntl
 _KEPT_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_SYNC | os.O_DSYNC | os.O_NOATIME | os.O_DIRECT
@@ -46,14 +48,14 @@ Identity = tuple[int, int]
 
 # The calls without a directory as calls with one.
 _WITH_DIRECTORY: "dict[str, Callable[..., tuple[str, tuple[int, ...]]]]" = {
-    "open": lambda path, flags, mode, *_: ("openat", (_AT_CWD, path, flags, mode)),
-    "creat": lambda path, mode, *_: ("openat", (_AT_CWD, path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)),
-    "mkdir": lambda path, mode, *_: ("mkdirat", (_AT_CWD, path, mode)),
-    "rmdir": lambda path, *_: ("unlinkat", (_AT_CWD, path, _REMOVE_DIRECTORY)),
-    "unlink": lambda path, *_: ("unlinkat", (_AT_CWD, path, 0)),
-    "symlink": lambda target, path, *_: ("symlinkat", (target, _AT_CWD, path)),
-    "rename": lambda old, new, *_: ("renameat", (_AT_CWD, old, _AT_CWD, new)),
-    "link": lambda old, new, *_: ("linkat", (_AT_CWD, old, _AT_CWD, new, 0)),
+    "open": lambda path, flags, mode, *_: ("openat", (AT_CWD, path, flags, mode)),
+    "creat": lambda path, mode, *_: ("openat", (AT_CWD, path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)),
+    "mkdir": lambda path, mode, *_: ("mkdirat", (AT_CWD, path, mode)),
+    "rmdir": lambda path, *_: ("unlinkat", (AT_CWD, path, _REMOVE_DIRECTORY)),
+    "unlink": lambda path, *_: ("unlinkat", (AT_CWD, path, 0)),
+    "symlink": lambda target, path, *_: ("symlinkat", (target, AT_CWD, path)),
+    "rename": lambda old, new, *_: ("renameat", (AT_CWD, old, AT_CWD, new)),
+    "link": lambda old, new, *_: ("linkat", (AT_CWD, old, AT_CWD, new, 0)),
 }
 
 
@@ -95,24 +97,32 @@ class Call:
 
     def read_path(self, address: int) -> bytes:
         """Return a path in the memory of the process; Unclear if it cannot be read."""
-        try:
-            memory = os.open(f"/proc/{self._process}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                path, end, _ = os.pread(memory, 4096, address).partition(b"\0")
-            finally:
-                os.close(memory)
-        except OSError:
-            raise Unclear from None
-        if not end or not path:
+        path, end, _ = self._read_memory(address, 4096).partition(b"\0")
+        if not end:
             raise Unclear
         return path
 
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Return as many bytes in the memory of the process; Unclear if they cannot be read."""
+        found = self._read_memory(address, size)
+        if len(found) < size:
+            raise Unclear
+        return found
+
+    def _read_memory(self, address: int, most: int) -> bytes:
+        try:
+            memory = os.open(f"/proc/{self._process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(memory, most, address)
+            finally:
+                os.close(memory)
+        except (OSError, OverflowError):
+            raise Unclear from None
+
     def open_directory(self, at: int, path: bytes) -> int:
         """Open a directory as the process would, but only to look at it; Unclear if that is impossible."""
-        at &= 0xFFFFFFFF
-        base = f"/proc/{self._process}/cwd" if at == _AT_CWD else f"/proc/{self._process}/fd/{at}"
         try:
-            start = os.open("/" if path.startswith(b"/") else base, os.O_PATH | os.O_DIRECTORY)
+            start = os.open("/" if path.startswith(b"/") else self._base(at), os.O_PATH | os.O_DIRECTORY)
             try:
                 found = os.open(path or b".", os.O_PATH | os.O_DIRECTORY, dir_fd=start)
             finally:
@@ -123,6 +133,40 @@ class Call:
             os.close(found)
             raise Unclear
         return found
+
+    def open_target(self, at: int, path: bytes, *, follow: bool) -> int:
+        """Open what a call names as the process would, but only to identify it; without a path, its descriptor."""
+        at, path = self._without_own_process(at, path)
+        try:
+            found = os.open("/" if path.startswith(b"/") else self._base(at), os.O_PATH)
+        except FileNotFoundError:
+            raise OSError(EBADF, "it is not open") from None
+        if path:
+            start = found
+            try:
+                found = kernel.open_target(start, path, follow=follow)
+            finally:
+                os.close(start)
+        if not kernel.is_waiting(self._listener, self._id):  # its number may be that of another process by now
+            os.close(found)
+            raise OSError(ESRCH, "it has ended")
+        return found
+
+    def _without_own_process(self, at: int, path: bytes) -> tuple[int, bytes]:
+        """Return a path by way of the process's own descriptors, which we have others of, as one relative to them."""
+        own = (b"/proc/self", b"/proc/thread-self", b"/proc/%d" % self._process)
+        for fds in (*(process + b"/fd/" for process in own), b"/dev/fd/"):
+            number, _, rest = path.removeprefix(fds).partition(b"/")
+            if path.startswith(fds) and number.isdigit():
+                return int(number[:9]), rest.lstrip(b"/")
+        for cwd in (process + b"/cwd/" for process in own):
+            if path.startswith(cwd):
+                return AT_CWD, path.removeprefix(cwd).lstrip(b"/")
+        return at, path
+
+    def _base(self, at: int) -> str:
+        at &= 0xFFFFFFFF
+        return f"/proc/{self._process}/cwd" if at == AT_CWD else f"/proc/{self._process}/fd/{at}"
 
     def read_status(self) -> bytes:
         return _read_status(str(self._process))
@@ -162,6 +206,7 @@ class Broker:
             "renameat2": self._renameat2,
             "linkat": self._linkat,
         }
+        self._metadata = Metadata(plan["metadata"]) if plan["metadata"] else None
         self._closed: dict[Identity, set[bytes]] = {}  # the names in each directory that are not the command's
         self._protected: set[Identity] = set()  # what has such a name
         self._filters = _number_in(_read_status("self"), b"Seccomp_filters:") + 1
@@ -253,6 +298,13 @@ class Broker:
     def _carry_out(self, call: Call) -> bool:
         """Carry out a call; return False to let it go on in the kernel."""
         name, arguments = self._call_names[call.number], call.arguments
+        if self._metadata is not None and self._metadata.covers(name):
+            try:
+                self._metadata.change(call, name, arguments)
+            except Unclear:
+                raise OSError(EPERM, "it cannot be judged") from None
+            call.answer()
+            return True
         if name in _WITH_DIRECTORY:
             name, arguments = _WITH_DIRECTORY[name](*arguments)
         return self._answers[name](call, *arguments)
@@ -348,13 +400,21 @@ class Broker:
         made = os.open(name, flags & _KEPT_FLAGS | os.O_NOFOLLOW, dir_fd=self._reserve)
         try:
             os.fchmod(made, mode)
-            # Linked, since renaming would replace what somebody else has just created.
-            os.link(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory, follow_symlinks=False)
+            self._move(name, place)
         except OSError:
             os.close(made)
             raise
-        os.unlink(name, dir_fd=self._reserve)
         return made
+
+    def _move(self, name: str, place: Place) -> None:
+        """Give a file of the reserve its name, but never replace what somebody else has just created."""
+        try:
+            kernel.rename(self._reserve, os.fsencode(name), place.directory, place.name, _NO_REPLACE)
+        except OSError as error:
+            if error.errno != EINVAL:  # else the file system cannot do that
+                raise
+            os.link(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory, follow_symlinks=False)
+            os.unlink(name, dir_fd=self._reserve)
 
     def _make_directory(self, call: Call, place: Place, mode: int) -> bool:
         if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
@@ -438,7 +498,7 @@ class Broker:
         if replaced is None or _identify(replaced) not in self._reserved or source.find() is None:
             os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
             return
-        kernel.exchange(source.directory, source.name, target.directory, target.name)
+        kernel.rename(source.directory, source.name, target.directory, target.name, _EXCHANGE)
         self._remove_file(source, replaced)
 
     def _link(self, call: Call, source: Place, target: Place, flags: int) -> bool:

@@ -65,7 +65,7 @@ class BubblewrapSandbox:
             "landlock": None,
             "bubblewrap": {
                 "options": b"".join(os.fsencode(option) + b"\0" for option in options),
-                "filter": seccomp.program(inet=True, alone=True, setuid=not is_root),
+                "filter": seccomp.program(inet=True, alone=True, as_root=is_root),
                 **_plan(mounts, layout),
             },
         }

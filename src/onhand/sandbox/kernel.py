@@ -7,8 +7,10 @@ import ctypes
 import fcntl
 import os
 import struct
+from errno import EINVAL, EPERM
 
 PR_SET_DUMPABLE = 4
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 28, 47, 4
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
@@ -16,7 +18,11 @@ _PIDFD_SEND_SIGNAL, _PIDFD_OPEN = 424, 434
 _OPENAT2, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 437, 444, 445, 446
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _SECCOMP, _RENAMEAT2 = {"x86_64": 317, "aarch64": 277}, {"x86_64": 316, "aarch64": 276}
-_AT_FDCWD, _NO_SYMLINKS, _NO_MAGIC = -100, 0x04, 0x02
+_AT_FDCWD, _NO_SYMLINKS, _NO_MAGIC, _BENEATH = -100, 0x04, 0x02, 0x08
+_FCHOWNAT, _UTIMENSAT = {"x86_64": 260, "aarch64": 54}, {"x86_64": 280, "aarch64": 88}
+_AT_EMPTY_PATH = 0x1000
+_CAPABILITY_SETS = (b"CapInh:", b"CapPrm:", b"CapEff:", b"CapBnd:", b"CapAmb:")
+_SECURE_BITS = 0xEF  # root has no capabilities as such, and that cannot be changed again
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,8 +44,17 @@ def unshare(flags: int) -> None:
 
 def open_path(path: str) -> int:
     """Return a descriptor that only identifies what is at a path; OSError if there is a link anywhere on the way."""
-    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGIC)
-    return call(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, len(how))
+    return _identify(_AT_FDCWD, os.fsencode(path), 0, _NO_SYMLINKS | _NO_MAGIC)
+
+
+def open_below(directory: int, path: bytes) -> int:
+    """Return a descriptor that only identifies what is below a directory; OSError if there is a link on the way."""
+    return _identify(directory, path, os.O_NOFOLLOW, _NO_SYMLINKS | _NO_MAGIC | _BENEATH)
+
+
+def open_target(directory: int, path: bytes, *, follow: bool) -> int:
+    """Return a descriptor that only identifies what a path names; OSError if it leads through a process in /proc."""
+    return _identify(directory, path, 0 if follow else os.O_NOFOLLOW, _NO_MAGIC)
 
 
 def open_process(process: int) -> int:
@@ -56,6 +71,25 @@ def drop_capabilities() -> None:
     """Give up every capability that this process has, in all of its sets."""
     header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)
     call(_CAPSET[os.uname().machine], header, nothing)
+
+
+def drop_capabilities_for_good() -> None:
+    """Give up every capability and every way in which a program that root starts would get one."""
+    for capability in range(64):
+        try:
+            if prctl(PR_CAPBSET_READ, capability):
+                prctl(PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno != EINVAL:  # else there are no more
+                raise
+            break
+    prctl(PR_SET_SECUREBITS, _SECURE_BITS)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    drop_capabilities()
+    with open("/proc/self/status", "rb") as status:
+        left = [line for line in status if line.startswith(_CAPABILITY_SETS) and int(line.split()[1], 16)]
+    if left:
+        raise PermissionError(EPERM, "privileges could not be dropped")
 
 
 def capabilities() -> int:
@@ -116,9 +150,19 @@ def pass_descriptor(listener: int, number: int, descriptor: int, flags: int) -> 
     return int(fcntl.ioctl(listener, _ADD_DESCRIPTOR, request))
 
 
-def exchange(source: int, name: bytes, target: int, other: bytes) -> None:
-    """Exchange two names in open directories."""
-    call(_RENAMEAT2[os.uname().machine], source, name, target, other, 2)
+def rename(source: int, name: bytes, target: int, other: bytes, flags: int) -> None:
+    """Rename between open directories, with the flags of renameat2(2)."""
+    call(_RENAMEAT2[os.uname().machine], source, name, target, other, flags)
+
+
+def change_owner(target: int, user: int, group: int) -> None:
+    """Change the owner of what a descriptor identifies, even if that is a link."""
+    call(_FCHOWNAT[os.uname().machine], target, b"", user, group, _AT_EMPTY_PATH)
+
+
+def change_times(target: int, times: bytes | None) -> None:
+    """Change the times of what a descriptor identifies, even if that is a link, to two struct timespec or to now."""
+    call(_UTIMENSAT[os.uname().machine], target, b"", times, _AT_EMPTY_PATH)
 
 
 def landlock_version() -> int:
@@ -147,6 +191,11 @@ def landlock_allow(rules: int, path: str, rights: int) -> None:
 def landlock_restrict(rules: int) -> None:
     """Apply the rules to this process and everything that it starts."""
     call(_LANDLOCK_RESTRICT, rules, 0)
+
+
+def _identify(directory: int, path: bytes, flags: int, resolve: int) -> int:
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC | flags, 0, resolve)
+    return call(_OPENAT2, directory, path, how, len(how))
 
 
 def _as_long(value: object) -> object:

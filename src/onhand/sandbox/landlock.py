@@ -107,6 +107,9 @@ class LandlockSandbox:
     def refusal(self, policy: Policy) -> str | None:
         return _missing_requirement() or _failure(bool(policy.domains))
 
+    def _may_be_root(self, policy: Policy) -> bool:
+        return root_refusal(policy) is None
+
     def start(self, policy: Policy, command: Command) -> Process:
         from onhand.sandbox import kernel, launcher
 
@@ -115,11 +118,15 @@ class LandlockSandbox:
             raise SandboxError(f"nothing was started: {reason}")
         watch = Watch(policy)
         try:
-            version, layout = kernel.landlock_version(), watch.layout
+            layout = watch.layout
+            user = launcher.unprivileged_user(layout, may_own_files_of_root=True)
+            is_root = user is not None and user[0] == 0 and self._may_be_root(policy)
+            user = user if is_root else launcher.unprivileged_user(layout)
+            layout = launcher.reachable_layout(layout, user) if is_root else layout
+            version = kernel.landlock_version()
             rules = [(rule.path, applicable_rights(rule, version)) for rule in rules_for(layout)]
             if len(rules) > MAX_RULES:
                 raise layout.limit_error(f"Landlock would need {len(rules)} rules, more than {MAX_RULES}")
-            user = launcher.unprivileged_user(layout)
         except BaseException:
             watch.close()
             raise
@@ -133,6 +140,8 @@ class LandlockSandbox:
                 os.chown(directory, *user)
         writing = READ | WRITE & handled_rights(version)[0]
         environment = {"HOME": temporary, **command.environment, "TMPDIR": temporary}
+        if is_root:  # tar of root would give files the owners that an archive names
+            environment.setdefault("TAR_OPTIONS", "--no-same-owner")
         order = {
             "argv": launcher.find_program(command, policy),
             "cwd": command.cwd,
@@ -147,16 +156,52 @@ class LandlockSandbox:
                     (temporary, writing),
                     *_rules_for_reserve(reserve, writing),
                 ],
-                "filter": seccomp.program(inet=bool(policy.domains), brokered=True),
-                "filter_without_broker": seccomp.program(inet=bool(policy.domains)),
+                "filter": seccomp.program(inet=bool(policy.domains), brokered=True, as_root=is_root),
+                "filter_without_broker": b"" if is_root else seccomp.program(inet=bool(policy.domains)),
                 "broker": {
                     "calls": seccomp.brokered_calls(),
                     "directories": _closed_names(layout, policy, reserve),
                     "reserve": reserve,
+                    "metadata": _metadata_plan(layout, policy, temporary, reserve) if is_root else None,
                 },
             },
         }
         return launcher.start(order, policy, command, watch, cleanup)
+
+
+class _RootSandbox(LandlockSandbox):
+    """Stays root in a project of root, whether or not that works."""
+
+    def _may_be_root(self, policy: Policy) -> bool:
+        return True
+
+
+def root_refusal(policy: Policy) -> str | None:
+    """Return why root becomes another user for the commands in a project of its own; None if it can stay root."""
+    if policy.strict:
+        return "the strict form (sandbox.landlock) lets no broker decide about files"
+    if policy.domains:
+        return "root would have no rights to a network of its own, which domains need"
+    return _root_failure()
+
+
+@cache
+def _root_failure() -> str | None:
+    from onhand.sandbox import kernel
+
+    if kernel.landlock_version() < SIGNAL_VERSION:
+        return "only since Linux 6.12 can a command be kept from sending signals to other processes of root"
+    with tempfile.TemporaryDirectory(prefix="onhand-") as directory:
+        policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), writable=(directory,))
+        failure = try_sandbox(_RootSandbox(), policy, directory, ": > x && chmod 600 x")
+    return f"a command cannot safely stay root here ({failure})" if failure else None
+
+
+def _metadata_plan(layout: Layout, policy: Policy, temporary: str, reserve: str) -> dict[str, list[str]]:
+    """Return where a command may change metadata, and the paths inside where it may not."""
+    closed = {path for root in layout.writable for path in layout.holes(root)}
+    closed |= {*policy.denied, *policy.protected, *policy.read_only, *filter(None, [reserve])}
+    return {"roots": [*layout.writable, os.path.realpath(temporary)], "closed": sorted(closed)}
 
 
 def _closed_names(layout: Layout, policy: Policy, reserve: str) -> list[tuple[str, list[str]]]:

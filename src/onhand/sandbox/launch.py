@@ -61,7 +61,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, notes_fd: int, door_fd
     supervisor = os.getpid()
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        _drop_privileges(order["user"])
+        _drop_privileges(order["user"], has_own_namespace=bool(order["bubblewrap"]))
         if door_fd >= 0:
             _create_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -95,17 +95,20 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, notes_fd: int, door_fd
     os._exit(code)
 
 
-def _drop_privileges(user: list[int] | None) -> None:
-    """Become another user if we are root, which drops every capability; PermissionError if one is left."""
+def _drop_privileges(user: list[int] | None, *, has_own_namespace: bool) -> None:
+    """Become another user, or root without capabilities, if we are root; PermissionError if a capability is left."""
     if user is not None:
         _set_oom_score(0)  # set by root, it is a lower bound for all of them
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
-        if user[0] == 0:
+        if user[0] != 0:
+            os.setresuid(user[0], user[0], user[0])
+        elif has_own_namespace:
             _enter_user_namespace(SHOWN_ID)
         else:
-            os.setresuid(user[0], user[0], user[0])
+            kernel.drop_capabilities_for_good()
+            return
     if kernel.capabilities():
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
@@ -207,6 +210,8 @@ def _filter_calls(landlock: "dict[str, Any]", channel: "Channel") -> None:
     try:
         listener = kernel.filter_calls_and_listen(landlock["filter"])
     except OSError:
+        if not landlock["filter_without_broker"]:
+            raise
         kernel.filter_calls(landlock["filter_without_broker"])
     else:
         channel.sendmsg([b"l"], [(_SOL_SOCKET, _SCM_RIGHTS, struct.pack("i", listener))])

@@ -163,8 +163,10 @@ def reachable_layout(layout: Layout, user: tuple[int, int] | None) -> Layout:
     if user is None:
         return layout
     if user[0] == 0:
-        own = (path for place in SYSTEM_SETTINGS if place in layout.readable for path in _files_of_root(place))
-        layout = layout._replace(hidden=outermost_paths([*layout.hidden, *own, *_files_of_root("/proc", deep=False)]))
+        places = [place for place in SYSTEM_SETTINGS if place in layout.readable]
+        own = (path for place in places for path in _files_of_root(place, layout.writable))
+        of_kernel = _files_of_root("/proc", layout.writable, deep=False)
+        layout = layout._replace(hidden=outermost_paths([*layout.hidden, *own, *of_kernel]))
     for path in layout.writable:
         if not _can_reach(user, path):
             raise SandboxError(
@@ -176,17 +178,26 @@ def reachable_layout(layout: Layout, user: tuple[int, int] | None) -> Layout:
     return layout._replace(readable=readable, hidden=tuple(path for path in hidden if _can_reach(user, path)))
 
 
-def _files_of_root(directory: str, *, deep: bool = True) -> Iterator[str]:
-    """Yield the files and directories that only their owner or a group can read."""
+def _files_of_root(
+    directory: str, writable: Sequence[str], *, deep: bool = True, is_closed: bool = False
+) -> Iterator[str]:
+    """Yield the files and directories that only their owner or a group can read, but nothing writable.
+
+    A directory with something writable in it is not yielded, but what else is in it. In one that `is_closed` to others,
+    that is everything.
+    """
     for entry in os.scandir(directory):
         with suppress(OSError):  # it has just been removed
             mode = entry.stat(follow_symlinks=False).st_mode
-            needed = 0o5 if stat.S_ISDIR(mode) else 0o4
-            if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and deep):
-                if mode & needed != needed:
-                    yield entry.path
-                elif stat.S_ISDIR(mode):
-                    yield from _files_of_root(entry.path)
+            is_directory = stat.S_ISDIR(mode)
+            if entry.path in writable or not (stat.S_ISREG(mode) or (is_directory and deep)):
+                continue
+            needed = 0o5 if is_directory else 0o4
+            is_own = is_closed or mode & needed != needed
+            if is_directory and (not is_own or any(is_below(path, entry.path) for path in writable)):
+                yield from _files_of_root(entry.path, writable, is_closed=is_own)
+            elif is_own:
+                yield entry.path
 
 
 def _can_reach(user: tuple[int, int], path: str) -> bool:

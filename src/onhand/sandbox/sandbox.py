@@ -86,9 +86,9 @@ class BackendCheck(NamedTuple):
     refusal: str | None
 
 
-def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
-    """Run an empty command under a policy; return what goes wrong, or None."""
-    command = Command(["/bin/sh", "-c", ":"], cwd, {}, DEVNULL, DEVNULL, PIPE)
+def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/", line: str = ":") -> str | None:
+    """Run a command, by default an empty one, under a policy; return what goes wrong, or None."""
+    command = Command(["/bin/sh", "-c", line], cwd, {}, DEVNULL, DEVNULL, PIPE)
     try:
         process = sandbox.start(policy, command)
     except SandboxError as error:
@@ -102,8 +102,8 @@ def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
         with process.stderr:
             message = process.stderr.read(2000).decode("utf-8", "replace").strip()
     if code is None:
-        return f"an empty command did not end within {TRY_S:g} s"
-    return None if code == os.EX_OK else message or f"an empty command ended with exit code {code}"
+        return f"a trial command did not end within {TRY_S:g} s"
+    return None if code == os.EX_OK else message or f"a trial command ended with exit code {code}"
 
 
 def backends() -> "list[Sandbox]":

@@ -8,7 +8,7 @@ import platform
 import struct
 from functools import cache
 
-EPERM, EINVAL, ENOSYS, EOPNOTSUPP = 1, 22, 38, 95
+EPERM, EINVAL, ENOTTY, ENOSYS, EOPNOTSUPP = 1, 22, 25, 38, 95
 _ALLOW, _ASK, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
@@ -106,6 +106,27 @@ _PRIORITIES: dict[str, tuple[int, int]] = {
     "sched_setscheduler": (144, 119),
     "sched_setattr": (314, 274),
 }
+# What an owner may do to a file without a right to write it, which Landlock does not restrict.
+_METADATA: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+}
+_FCNTL, _OWNER_CONTROLS = (72, 25), (1024, 1036, 1038, 1040)  # leases, write hints and delegations
+# What programs ask for besides what concerns terminals and sockets: to copy files quickly, and to look at them.
+_CONTROLS = (0x02, 0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D)
+_CONTROL_KIND, _OF_TERMINALS, _OF_SOCKETS = 0xFF00, 0x5400, 0x8900
+_SET_AFFINITY = (203, 122)
+_FIRST_UNKNOWN = 470  # the numbers of new calls are the same on both machines
 _SETPRIORITY, _IOPRIO_SET = (141, 140), (251, 30)
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
@@ -141,7 +162,7 @@ _CHANGING_NAMES: dict[str, tuple[int | None, int | None]] = {
 _ACCESS, _BOTH = 0o3, 0o2  # O_ACCMODE, O_RDWR
 
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone(2) takes
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # simulate typing in a terminal
+_TYPING = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX simulate typing in a terminal
 _FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
 _UNIX, _INET, _INET6 = 1, 2, 10
 _KIND, _STREAM, _DATAGRAM, _SEQPACKET = 0xF, 1, 2, 5
@@ -160,15 +181,17 @@ def missing_requirement() -> str | None:
 def brokered_calls() -> dict[int, str]:
     """Return the names of the calls that a filter hands over, by their number on this machine."""
     column = _MACHINES[platform.machine()][1]
-    numbers = ((name, both[column]) for name, both in {"open": _OPEN, "openat": _OPENAT, **_CHANGING_NAMES}.items())
+    calls = {"open": _OPEN, "openat": _OPENAT, **_CHANGING_NAMES, **_METADATA}
+    numbers = ((name, both[column]) for name, both in calls.items())
     return {number: name for name, number in numbers if number is not None}
 
 
 @cache
-def program(inet: bool = False, alone: bool = False, setuid: bool = True, brokered: bool = False) -> bytes:
+def program(inet: bool = False, alone: bool = False, as_root: bool = False, brokered: bool = False) -> bytes:
     """Return the filter as an array of struct sock_filter; with `inet`, internet sockets may be created.
 
-    Without `setuid`, no file may be marked setuid or setgid: it would belong to root.
+    With `as_root`, no file may be marked setuid or setgid, and nothing else be done that only its owner may do: root
+    owns most files of the system. If they are not `alone` with what they may write, the broker decides about metadata.
 
     `alone` means that the process has namespaces of its own, without processes or shared memory of others. `brokered`
     hands the calls over that the broker answers.
@@ -202,25 +225,42 @@ def program(inet: bool = False, alone: bool = False, setuid: bool = True, broker
     # The flags of clone3 are in memory, where a filter cannot see them; libraries fall back to clone.
     rows += _when(_CLONE3[column], [_refuse(ENOSYS)])
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
-    rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
+    rows += _when(_IOCTL[column], _allow_controls() if as_root and not alone else _refuse_values(1, _TYPING))
     for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
-        checks = [] if setuid else _refuse_bits(mode, _SET_ID)
+        checks = _refuse_bits(mode, _SET_ID) if as_root else []
         checks += _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT)
         rows += _when(numbers[column], checks)
-    if not setuid:
-        for numbers, mode in _MODES.items():
-            rows += _when(numbers[column], [*_refuse_bits(mode, _SET_ID), _allow()])
-        for numbers, flags in ((_OPEN, 1), (_OPENAT, 2)):
-            checks = _refuse_bits(flags + 1, _SET_ID)
-            skip = (_ANY_BIT, 0, len(checks), _CREATES)
-            rows += _when(numbers[column], [_argument(flags), skip, *checks, _allow()])
-        rows += _when(_OPENAT2[column], [_refuse(ENOSYS)])  # its mode is in memory, like the flags of clone3
+    rows += _refuse_set_id(column) if as_root else []
+    rows += _guard_files_of_root(column, brokered) if as_root and not alone else []
     # Only its own limits: others' could end processes that a signal cannot reach.
     rows += _when(_PRLIMIT64[column], _allow_only({0: 0}))
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
     rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM, _DATAGRAM)) if inet else [_refuse()])
     rows += _hand_over(column) if brokered else []
     return b"".join(struct.pack("=HBBI", *row) for row in [*rows, _allow()])
+
+
+def _refuse_set_id(column: int) -> list[Instruction]:
+    """Refuse to mark a file setuid or setgid when it is created or later."""
+    rows: list[Instruction] = []
+    go_on: Instruction = (_LOAD, 0, 0, _NUMBER)
+    for numbers, mode in _MODES.items():
+        rows += _when(numbers[column], [*_refuse_bits(mode, _SET_ID), go_on])
+    for numbers, flags in ((_OPEN, 1), (_OPENAT, 2)):
+        checks = _refuse_bits(flags + 1, _SET_ID)
+        skip = (_ANY_BIT, 0, len(checks), _CREATES)
+        rows += _when(numbers[column], [_argument(flags), skip, *checks, go_on])
+    # Its mode is in memory, like the flags of clone3.
+    return [*rows, *_when(_OPENAT2[column], [_refuse(ENOSYS)])]
+
+
+def _guard_files_of_root(column: int, brokered: bool) -> list[Instruction]:
+    """Refuse what only the owner of a file may do, or hand it over to the broker."""
+    rows: list[Instruction] = [(_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _refuse(ENOSYS)]
+    for numbers in _METADATA.values():
+        rows += _when(numbers[column], [(_RETURN, 0, 0, _ASK) if brokered else _refuse()])
+    rows += _when(_FCNTL[column], _refuse_values(1, _OWNER_CONTROLS))
+    return [*rows, *_when(_SET_AFFINITY[column], _allow_only({0: 0}))]
 
 
 def _hand_over(column: int) -> list[Instruction]:
@@ -239,7 +279,7 @@ def _hand_over(column: int) -> list[Instruction]:
 
 
 def _when(number: int | None, then: list[Instruction]) -> list[Instruction]:
-    """Return `then`, which must end in a return, for one system call; the call's number has to be loaded."""
+    """Return `then` for one system call; it must end in a return or load the number of the call again."""
     return [] if number is None else [(_EQUAL, 0, len(then), number), *then]
 
 
@@ -253,6 +293,17 @@ def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFF
     for value in values:
         rows += [(_EQUAL, 0, 1, value), _refuse()]
     return [*rows, _allow()]
+
+
+def _allow_controls() -> list[Instruction]:
+    """Allow what concerns terminals and sockets, and the `_CONTROLS`; others may be for the owner of a file."""
+    rows = _refuse_values(1, _TYPING)[:-1]
+    for value in _CONTROLS:
+        rows += [(_EQUAL, 0, 1, value), _allow()]
+    rows.append((_AND, 0, 0, _CONTROL_KIND))
+    for kind in (_OF_TERMINALS, _OF_SOCKETS):
+        rows += [(_EQUAL, 0, 1, kind), _allow()]
+    return [*rows, _refuse(ENOTTY)]
 
 
 def _allow_only(arguments: dict[int, int]) -> list[Instruction]:

@@ -42,7 +42,7 @@ class Pretending(MemorySandbox):
 @requirement("sandbox.check")
 def test_a_trial_that_does_not_end_is_killed_and_reported() -> None:
     sandbox = Pretending("sleep", "600")
-    assert try_sandbox(sandbox, Policy()) == "an empty command did not end within 30 s"
+    assert try_sandbox(sandbox, Policy()) == "a trial command did not end within 30 s"
     assert sandbox.started is not None
     assert sandbox.started.poll() == KILLED
 
@@ -63,7 +63,7 @@ def test_an_interrupted_trial_is_killed(monkeypatch: pytest.MonkeyPatch) -> None
 @requirement("sandbox.check")
 def test_a_trial_reports_what_went_wrong() -> None:
     assert try_sandbox(Pretending("true"), Policy()) is None
-    assert try_sandbox(Pretending("false"), Policy()) == "an empty command ended with exit code 1"
+    assert try_sandbox(Pretending("false"), Policy()) == "a trial command ended with exit code 1"
     assert try_sandbox(RefusingSandbox("there is none"), Policy()) == "nothing was started: there is none"
 
 
