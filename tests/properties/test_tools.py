@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onhand.errors import InputError, ToolError
-from onhand.hidden_characters import repair_surrogates
+from onhand.hidden_characters import repair_surrogates, sanitize
 from onhand.tools.arguments import ToolArguments
 from onhand.tools.fitting import MAX_MARKER_BYTES, cap_text
 from onhand.tools.schema import read_type
@@ -23,7 +23,7 @@ json_like = st.recursive(scalars, lambda item: st.lists(item) | st.dictionaries(
 @requirement("tools.output-is-capped-at-a-character")
 @given(any_text, st.integers(1, 40))
 def test_a_cap_never_splits_a_character_and_accounts_for_every_byte(text: str, max_bytes: int) -> None:
-    safe = repair_surrogates(text)
+    safe = sanitize(text)
     capped = cap_text(text, max_bytes)
     if len(safe.encode()) <= max_bytes:
         assert capped == (safe, 0)

@@ -544,10 +544,10 @@ def test_a_call_that_waits_too_long_is_not_run_and_says_for_what_it_waited() -> 
         at_once: list[str] = []
         (given_up,) = await registry.dispatch([Call("write")], max_wait_s=0.01, on_wait=at_once.append)
         assert not given_up.ok
-        assert {text.partition(",")[0] for text in at_once} == {"run_command (make [2J test)"}
+        assert {text.partition(",")[0] for text in at_once} == {"run_command (make[U+001B][2J test)"}
         assert re.fullmatch(
-            r"not run: it waited 0\.01 s for run_command \(make \[2J test\), which has been running for \d+ s\. "
-            "Do something else first, or try again later",
+            r"not run: it waited 0\.01 s for run_command \(make\[U\+001B\]\[2J test\), which has been running "
+            r"for \d+ s\. Do something else first, or try again later",
             given_up.text,
         )
         heard: list[str] = []
@@ -558,7 +558,7 @@ def test_a_call_that_waits_too_long_is_not_run_and_says_for_what_it_waited() -> 
 
         (written,) = await registry.dispatch([Call("write")], max_wait_s=60, on_wait=hear)
         assert written.ok
-        assert [text.partition(",")[0] for text in heard] == ["run_command (make [2J test)", ""]
+        assert [text.partition(",")[0] for text in heard] == ["run_command (make[U+001B][2J test)", ""]
         assert (ran, [each.text for each in await first]) == (["write"], ["done"])
 
     asyncio.run(main())
