@@ -1,6 +1,7 @@
 """The sandbox from the command line: what this machine can do, and a command behind the walls."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from onhand.cli.main import main
 from onhand.cli.sandbox import needed_paths
 from onhand.errors import SandboxError
+from onhand.sandbox import landlock
 from onhand.sandbox.policy import Policy, workspace_policy
 from onhand.sandbox.sandbox import Command, check_backends, choose
 from requirements import requirement
@@ -96,6 +98,27 @@ def test_check_says_where_the_repository_of_a_working_tree_is_if_commands_cannot
     monkeypatch.delenv("ONHAND_SANDBOX_WRITABLE")
     (tree / ".git").write_text(f"gitdir: {place}/src\n")  # which is no repository
     assert not any("sandbox.writable" in note for note in checked(capfd)["notes"])
+
+
+@requirement("sandbox.check")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has projects of root")
+def test_check_says_why_commands_could_not_change_a_project_of_root(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if landlock.root_refusal(Policy()):
+        pytest.skip(f"root cannot stay root under Landlock: {landlock.root_refusal(Policy())}")
+    tree = place / "tree"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    told = f"with landlock, commands can read but not change {tree}, because root owns it and"
+    assert not any(note.startswith(told) for note in checked(capfd)["notes"])
+    for name, value, reason in (
+        ("LANDLOCK", "strict", "the strict form (sandbox.landlock) lets no broker decide about files"),
+        ("DOMAINS", "example.com", "root would have no rights to a network of its own, which domains need"),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setenv(f"ONHAND_SANDBOX_{name}", value)
+            assert f"{told} {reason}" in checked(capfd)["notes"]
 
 
 @requirement("sandbox.never-silently-open")
