@@ -68,7 +68,8 @@ class JoinedServers:
         """Connect, and return why servers cannot be reached and tools cannot be used."""
         problems = await self._servers.open()
         self._registry.on_changed.append(self.renew)
-        return [*problems, *self.renew()]
+        listed = [f"{server.key}: {problem}" for server in self._registry.status() for problem in server.problems]
+        return [*problems, *listed, *self.renew()]
 
     async def close(self) -> None:
         """End the connections and the servers' programs."""

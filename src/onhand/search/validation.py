@@ -175,8 +175,8 @@ def validate_id(document_id: Any) -> str:
     """Return the id without lone surrogates; raise InputError if no document can have it."""
     if not isinstance(document_id, str) or not _is_id(document_id):
         raise InputError(
-            f"A document id must be a string; it must have 1 to {MAX_ID_CHARS:,} characters and no NUL, "
-            f"not be {_abbreviate(document_id)}.",
+            f"A document id must be a string of 1 to {MAX_ID_CHARS:,} characters, not blank and without NUL: "
+            f"{_abbreviate(document_id)} cannot be one.",
             "document_id",
         )
     return repair_surrogates(document_id)

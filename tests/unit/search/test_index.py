@@ -109,7 +109,7 @@ def test_a_document_is_fetched_in_full_and_an_unknown_one_is_named(store: Store)
     for wrong in (None, 5, "", " ", "a\0", "x" * 2**20):
         given: Any = wrong
         for call in (index.get, lambda id: index.put([Document(id)]), lambda id: index.delete([id])):
-            with pytest.raises(InputError, match="id must be a string; it must have 1 to 10,000 characters") as told:
+            with pytest.raises(InputError, match="id must be a string of 1 to 10,000 characters") as told:
                 call(given)
             assert told.value.field == "document_id"
             assert type(told.value) is InputError

@@ -19,11 +19,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"id": ""}, "must have 1 to"),
-        ({"id": " \n"}, "must have 1 to"),
-        ({"id": "x" * (validation.MAX_ID_CHARS + 1)}, "must have 1 to"),
-        ({"id": 5}, "must have 1 to"),
-        ({"id": None}, "must have 1 to"),
+        ({"id": ""}, "must be a string of 1 to"),
+        ({"id": " \n"}, "must be a string of 1 to"),
+        ({"id": "x" * (validation.MAX_ID_CHARS + 1)}, "must be a string of 1 to"),
+        ({"id": 5}, "must be a string of 1 to"),
+        ({"id": None}, "must be a string of 1 to"),
         ({"title": None}, "'a': title must be a string"),
         ({"text": b"bytes"}, "'a': text must be a string"),
         ({"author": 3}, "'a': author must be a string"),

@@ -211,7 +211,7 @@ def test_cancelling_closes_the_connection() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply({"error": {"message": "bad \x1b[2J model sk-very-secret"}}, 400), "answered 400: bad [2J model …"),
+        (Reply({"error": {"message": "bad \x1b[2J model sk-very-secret"}}, 400), "400: bad [U+001B][2J model …"),
         (Reply("", 401), "answered 401"),
         (Reply("", 307, {"Location": "http://127.0.0.1:1/"}), "a redirect: use the target address"),
         (Reply("<html>", headers={"Content-Type": "text/html"}), "did not answer with JSON"),
