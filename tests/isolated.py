@@ -88,6 +88,7 @@ SHOWS = (
     *(b'<input type="hidden" name=t>x', b'<p style="font-size:0.9em; opacity:0.5">x', b"<p>hidden opacity:0</p>"),
     *(b'<iframe style="display:none;visibility:hidden"></iframe>x', b'<svg style="display: none"></svg>x'),
 )
+FLAG = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"  # of England: an emoji, not a message
 BOMB = gzip.compress(b"\0" * (64 << 20), 9)
 PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/plain": answer(b"hello\n"),
@@ -98,7 +99,7 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/hidden": answer(HIDDEN, kind="text/html"),
     **{f"/hides{number}": answer(page, kind="text/html") for number, page in enumerate(HIDES)},
     **{f"/shows{number}": answer(page, kind="text/html") for number, page in enumerate(SHOWS)},
-    "/invisible": answer("a&#xE006f;&#xE0062;b🏴\U000e0067\U000e0062\U000e007f".encode(), kind="text/html"),
+    "/invisible": answer(f"a&#xE006f;&#xE0062;b{FLAG}".encode(), kind="text/html"),
     "/variants": answer("葛\U000e0100飾 ❤\ufe0f".encode()),
     "/selectors": answer("a\U000e0100\U000e0101\ufe01b".encode()),
     "/missing": answer(b"no such page", "404 Not Found"),

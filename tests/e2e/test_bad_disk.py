@@ -172,7 +172,7 @@ def test_nothing_can_be_made_on_a_read_only_disk(on_a_disk: Run) -> None:
     on_a_disk("""
         mount("-o", "remount,ro", disk)
         assert "index.db" in refused(SqliteStore, path)
-        assert "Read-only" in refused(SqliteStore, os.path.join(disk, "new", "index.db"))
+        assert "read-only" in refused(SqliteStore, os.path.join(disk, "new", "index.db"))
         assert os.listdir(disk) == []
     """)
 

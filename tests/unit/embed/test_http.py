@@ -198,7 +198,7 @@ def test_nobody_waits_for_ever() -> None:
         (Reply({"error": {"message": "no such model"}}, 404), "answered 404: no such model"),
         (Reply({"error": "plain words"}, 400), "answered 400: plain words"),
         (Reply({"detail": [{"msg": "bad"}]}, 422), "answered 422: .*bad"),
-        (Reply("<html>\x1b[31mnope", 400), r"answered 400: <html> \[31mnope"),
+        (Reply("<html>\x1b[31mnope", 400), "answered 400: <html>nope"),
         (Reply(b"", 400), "answered 400$"),
         (Reply({"error": {"message": "who?"}}, 401), "who.*Set api_key_env to the name of the variable"),
         (Reply("<html>hello</html>"), "did not answer with JSON"),
