@@ -33,6 +33,7 @@ IGNORABLE = _IGNORABLE + _TAGS
 _RARE = _IGNORABLE + "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ufdd0-\ufdef\ufffe\uffff"
 _RARE += "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in _PLANES)
 _ASCII_CONTROLS = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
+_ASCII = bytes(range(0x80))
 _COLOUR = r"\x1b\[[0-9;:]*m"  # "select graphic rendition": colours, bold type and the like
 _MARKER = r"\[U\+[0-9A-F]{4,6}(?: and [0-9,]+ more hidden characters?)?\]"
 _MAX_PLACES = 5  # that a description names
@@ -270,15 +271,16 @@ def _escape(character: str) -> str:
 
 def _may_hide(text: str) -> bool:
     """Return whether a text has to be looked at more closely; nearly all have not."""
-    if text.isascii():
-        if text.isprintable():
-            return False
-        raw = text.replace("\r\n", "\n").encode()
-        return len(raw.translate(None, _ASCII_CONTROLS)) < len(raw)
+    if text.isascii() and text.isprintable():
+        return False
     try:
-        return not _expand(_RARE).isdisjoint(text) or max(text) >= _TAGS[0] or not text.encode()
+        raw = text.encode().replace(b"\r\n", b"\n")
     except UnicodeEncodeError:
         return True
+    if len(raw.translate(None, _ASCII_CONTROLS)) < len(raw):
+        return True
+    others = raw.translate(None, _ASCII).decode()  # few in most texts, and looking at each takes a while
+    return not _expand(_RARE).isdisjoint(others) or max(others, default="") >= _TAGS[0]
 
 
 def _expand(ranges: str) -> set[str]:
