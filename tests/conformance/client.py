@@ -5,7 +5,6 @@
 
 import json
 import os
-import socket
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from onhand.mcp.pass_through import PassThrough
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstreams import Upstreams
+from ports import reserve_port
 
 DESCRIBED_AT = "https://conformance-test.local/client-metadata.json"  # where the suite expects us to be described
 VALUES: dict[str, Any] = {"string": "x", "number": 5, "integer": 5, "boolean": True, "array": [], "object": {}}
@@ -61,20 +61,14 @@ async def rooted(context: Any) -> types.ListRootsResult:
     return types.ListRootsResult(roots=[])
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-async def main(url: str, tokens: str) -> None:
+async def main(url: str, tokens: str, port: int) -> None:
     is_newer = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25") >= "2026-07-28"
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     client_id, secret = given.get("client_id", DESCRIBED_AT), given.get("client_secret", "")
     server = ServerConfig(
         "suite", url=url, transport="http", oauth=True, client_id=client_id, client_secret=secret, connect_timeout_s=240
     )
-    registry = Upstreams([server], auth_of=oauth_login(tokens, agree, _free_port()), version="1")
+    registry = Upstreams([server], auth_of=oauth_login(tokens, agree, port), version="1")
     async with Client(
         build_server(PassThrough(registry, "suite")),
         mode="auto" if is_newer else "legacy",
@@ -109,5 +103,5 @@ if __name__ == "__main__":
     # The suite starts some forty clients at once. If `server/discover` takes longer than this, the SDK assumes an older
     # protocol version, and on a busy machine its default of ten seconds is not enough.
     mcp_session.DISCOVER_TIMEOUT_SECONDS = 240
-    with tempfile.TemporaryDirectory() as tokens:
-        anyio.run(main, sys.argv[1], tokens)
+    with tempfile.TemporaryDirectory() as tokens, reserve_port() as port:
+        anyio.run(main, sys.argv[1], tokens, port)

@@ -54,6 +54,7 @@ class Outcome(NamedTuple):
     failed: int
     unscored_passed: int
     unscored_failed: int
+    problems: tuple[str, ...]  # what failed, one line each
     output: str
 
     @property
@@ -144,18 +145,26 @@ def _done(words: list[str]) -> subprocess.CompletedProcess[str]:
 def _counted(done: subprocess.CompletedProcess[str], results: Path) -> Outcome:
     unscored = re.findall(r"^\s+[✓✗] (\S+) \([a-z-]+\)$", done.stdout, re.MULTILINE)
     scored, other = Counter[str](), Counter[str]()
+    problems = []
     for file in results.rglob("checks.json"):  # a scenario's name may have a directory in it
         place = file.parent.relative_to(results).as_posix()
         scenario = re.sub(r"^(server-|client-)?(.*)-\d{4}-\d\d-\d\dT.*$", r"\2", place)
         is_other = scenario in unscored
         checks = json.loads(file.read_text(encoding="utf-8"))
         (other if is_other else scored).update(check["status"] for check in checks)
+        if not is_other:
+            failed = [check for check in checks if check["status"] == "FAILURE"]
+            problems += [f"{scenario}: {check['id']}: {check.get('errorMessage', '')}" for check in failed]
+            errors = file.with_name("stderr.txt")
+            if failed and errors.exists():
+                problems += errors.read_text(encoding="utf-8").splitlines()[-3:]
     return Outcome(
         done.returncode,
         scored["SUCCESS"],
         scored["FAILURE"],
         other["SUCCESS"],
         other["FAILURE"],
+        tuple(problems),
         done.stdout + done.stderr,
     )
 
@@ -203,15 +212,17 @@ def main() -> int:
     """Print the table; fail when a scored check fails."""
     home = Path(os.environ["ONHAND_CONFORMANCE"])
     print(f"{'run':<36}{'suite':<16}{'passed':>7}{'failed':>7}   not scored: passed, failed")
-    bad = []
+    outputs, problems = [], []
     for run in RUNS:
         outcome = outcome_of(run, home)
         other = f"{outcome.unscored_passed:>11}{outcome.unscored_failed:>8}"
         print(f"{run.name:<36}{run.version:<16}{outcome.passed:>7}{outcome.failed:>7}   {other}", flush=True)
         if not outcome.ok:
-            bad.append(f"\n{run.name} ended with {outcome.code}:\n{outcome.output}")
-    print("".join(bad))
-    return 1 if bad else 0
+            outputs.append(f"\n{run.name}:\n{outcome.output}")
+            problems += [f"\n{run.name} ended with {outcome.code}", *outcome.problems]
+    print("".join(outputs))
+    print("\n".join(problems))  # last, where somebody looks first
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -143,7 +143,13 @@ async def _wait_for_redirect(port: int) -> AuthorizationCodeResult:
                     parameters.update(query)
                     done.set()
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    try:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    except OSError as error:
+        raise UpstreamError(
+            f"The browser returns to port {port} of this machine after a login, and the port is in use or closed to us "
+            f"({error.strerror}). End the program that uses it, then log in again."
+        ) from None
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
         with anyio.fail_after(WAIT_S):

@@ -9,10 +9,11 @@ import anyio
 import anyio.abc
 import pytest
 
-from onhand.errors import ConfigError
+from onhand.errors import ConfigError, UpstreamError
 from onhand.mcp import oauth
 from onhand.mcp.oauth import oauth_login
 from onhand.mcp.servers import ServerConfig
+from ports import reserve_port
 from requirements import requirement
 
 URL = "https://x.org/mcp"
@@ -66,9 +67,7 @@ def test_connections_that_the_browser_opens_and_does_not_use_do_not_end_the_log_
 ) -> None:
     monkeypatch.setattr(oauth, "REQUEST_S", 0.1)
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+    async def main(port: int) -> None:
         codes: list[str] = []
 
         async def wait() -> None:
@@ -86,4 +85,13 @@ def test_connections_that_the_browser_opens_and_does_not_use_do_not_end_the_log_
                 assert b"You are logged in" in await browser.receive()
         assert codes == ["abc"]
 
-    anyio.run(main)
+    with reserve_port() as port:
+        anyio.run(main, port)
+
+
+@requirement("mcp.http-limits")
+def test_a_log_in_says_when_another_program_listens_where_the_browser_returns_to() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UpstreamError, match=f"port {port} .* in use.*End the program"):
+            anyio.run(oauth._wait_for_redirect, port)
