@@ -465,11 +465,11 @@ class Project:
             if find_exposed(full):
                 problems.append(describe_exposure(full))
             if path in to_trust:
-                servers, file_problems = self._read_trusted_servers(path, full)
+                read = self._read_trusted_servers(path, full)
             else:
-                servers, file_problems = ServerConfigs(()) if find_exposed(full) else read_servers(full)
-            problems += file_problems
-            for server in servers:
+                read = ServerConfigs(()) if find_exposed(full) else read_servers(full)
+            problems += read.problems
+            for server in read.servers:
                 if known.setdefault(server.key, server) != server:
                     problems.append(f"{full}: ignored {server.key!r}, because another server has that name")
         return ServerConfigs(tuple(known.values()), tuple(problems))

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(project: Project, arguments: argparse.Namespace) -> int:
-    servers, problems = project.server_list
+    servers, problems, _ = project.server_list
     terminal.warn(problems)
     listed = project.known_lists()
     waiting: dict[str, int] = {}
@@ -198,7 +198,7 @@ def _import(project: Project, arguments: argparse.Namespace) -> int:
     added: list[dict[str, str]] = []
     for path in files:
         try:
-            found, problems = read_servers(path)
+            found, problems, _ = read_servers(path)
         except ConfigError as error:
             if arguments.files:
                 raise
@@ -355,7 +355,7 @@ def _own_servers() -> dict[str, ServerConfig]:
     path = servers_file()
     if not os.path.lexists(path):
         return {}
-    servers, problems = read_servers(path)
+    servers, problems, _ = read_servers(path)
     if problems:
         raise ConfigError(f"{problems[0]}: fix the file first, because rewriting it would lose that entry")
     return {server.key: server for server in servers}

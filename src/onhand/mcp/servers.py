@@ -67,6 +67,7 @@ class ServerConfigs(NamedTuple):
 
     servers: tuple[ServerConfig, ...]
     problems: tuple[str, ...] = ()
+    ignored: Mapping[str, tuple[str, ...]] = {}  # key → the members of its entry that have no meaning here
 
 
 def read_servers(path: str) -> ServerConfigs:
@@ -95,6 +96,7 @@ def parse_servers(value: object, where: str) -> ServerConfigs:
         raise ConfigError(f'{where} contains no servers. Write {{"mcpServers": {{"name": {{"command": "…"}}}}}}.')
     servers: dict[str, ServerConfig] = {}
     problems: list[str] = []
+    ignored: dict[str, tuple[str, ...]] = {}
     for name, entry in entries:
         try:
             server = _parse_server(name, entry)
@@ -103,7 +105,9 @@ def parse_servers(value: object, where: str) -> ServerConfigs:
             continue
         if servers.setdefault(server.key, server) is not server and servers[server.key] != server:
             problems.append(f"{where}: two servers are called {server.key!r}; only the first is used")
-    return ServerConfigs(tuple(servers.values()), tuple(problems))
+        elif unknown := _unknown_members(entry):
+            ignored.setdefault(server.key, unknown)
+    return ServerConfigs(tuple(servers.values()), tuple(problems), ignored)
 
 
 def servers_to_json(servers: Iterable[ServerConfig]) -> dict[str, Any]:
@@ -213,6 +217,21 @@ def _parse_server(name: str, entry: object) -> ServerConfig:
         _texts(fields.get("always", ()), f"{where}: always"),
         bool(fields.get("disabled", False)) or fields.get("enabled") is False,
     )
+
+
+_KNOWN = frozenset((
+    *ServerConfig._fields,
+    *("type", "transport", "httpUrl", "serverUrl", "enabled", "auth"),
+    *("bearer_env", "bearerTokenEnv", "bearer_token_env_var"),
+    *("clientId", "CLIENT_ID", "clientSecret", "CLIENT_SECRET"),
+    *("name", "title", "description", "icon", "$schema"),  # for people, who see the key here
+))  # fmt: skip
+
+
+def _unknown_members(entry: object) -> tuple[str, ...]:
+    """Return the members of an entry that say something which we do not understand."""
+    members = entry.items() if isinstance(entry, Mapping) else ()
+    return tuple(str(name)[:100] for name, value in members if name not in _KNOWN and value not in (None, "", [], {}))
 
 
 def _transport(fields: Mapping[str, Any], url: str) -> str:

@@ -24,7 +24,7 @@ from requirements import requirement
 
 
 def one(entry: Any, name: str = "it") -> ServerConfig:
-    (server,), problems = parse_servers({"mcpServers": {name: entry}}, "here")
+    (server,), problems, _ = parse_servers({"mcpServers": {name: entry}}, "here")
     assert problems == ()
     return server
 
@@ -43,8 +43,14 @@ def one(entry: Any, name: str = "it") -> ServerConfig:
     ],
 )
 def test_every_client_s_form_is_read(value: object, key: str, shown: str) -> None:
-    (server,), problems = parse_servers(value, "here")
+    (server,), problems, _ = parse_servers(value, "here")
     assert (server.key, server.summary, problems) == (key, shown, ())
+
+
+def test_members_that_have_no_meaning_here_are_named() -> None:
+    entry = {"command": "a", "type": "stdio", "description": "mine", "alwaysAllow": ["x"], "trust": True, "roots": []}
+    read = parse_servers({"mcpServers": {"a": entry, "b": {"command": "b", "env": {}}}}, "here")
+    assert (read.problems, read.ignored) == ((), {"a": ("alwaysAllow", "trust")})
 
 
 @requirement("mcp.client-files")
@@ -77,7 +83,7 @@ def test_files_with_comments_and_in_toml_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_an_entry_that_cannot_be_used_is_a_problem_and_the_others_are_read(entry: object, reason: str) -> None:
-    (server,), (problem,) = parse_servers({"mcpServers": {"bad": entry, "good": {"command": "x"}}}, "here")
+    (server,), (problem,), _ = parse_servers({"mcpServers": {"bad": entry, "good": {"command": "x"}}}, "here")
     assert server.key == "good"
     assert reason in problem
 
