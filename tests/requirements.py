@@ -573,6 +573,7 @@ text.hidden-is-reported own Checks of rules, context, skills and imports name hi
 mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless a token guards it.
 mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
+mcp.tool-switches own In the server file, users switch tools off, rename them and fix their arguments, and nothing gets around it.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from onhand.errors import ConfigError, InputError
 from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
+from onhand.mcp.tool_settings import SPELLINGS, ServerTools, parse_server_tools, server_tools_to_json
 from onhand.text import digest
 
 MAX_FILE_BYTES = 16 * 1024 * 1024  # ~/.claude.json contains whole histories
@@ -48,6 +49,7 @@ class ServerConfig(NamedTuple):
     max_output_bytes: int = 100_000  # of a tool's result; the rest can be read with a handle
     always: tuple[str, ...] = ()  # tools that are always listed, by the server's own names
     disabled: bool = False
+    tools: ServerTools = ServerTools()  # what the user sets for them
 
     @property
     def identity(self) -> str:
@@ -216,12 +218,13 @@ def _parse_server(name: str, entry: object) -> ServerConfig:
         int(_number(fields, "max_output_bytes", ServerConfig._field_defaults["max_output_bytes"], where)),
         _texts(fields.get("always", ()), f"{where}: always"),
         bool(fields.get("disabled", False)) or fields.get("enabled") is False,
+        parse_server_tools(fields, where),
     )
 
 
 _KNOWN = frozenset((
     *ServerConfig._fields,
-    *("type", "transport", "httpUrl", "serverUrl", "enabled", "auth"),
+    *("type", "transport", "httpUrl", "serverUrl", "enabled", "auth", "policy", *SPELLINGS),
     *("bearer_env", "bearerTokenEnv", "bearer_token_env_var"),
     *("clientId", "CLIENT_ID", "clientSecret", "CLIENT_SECRET"),
     *("name", "title", "description", "icon", "$schema"),  # for people, who see the key here
@@ -312,8 +315,8 @@ def _entry_to_json(server: ServerConfig) -> dict[str, Any]:
     defaults = ServerConfig._field_defaults
     entry: dict[str, Any] = {"type": server.transport} if server.url else {}
     for name, value in server._asdict().items():
-        if name not in ("key", "transport") and value != defaults.get(name):
+        if name not in ("key", "transport", "tools") and value != defaults.get(name):
             entry[name] = (
                 dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
             )
-    return entry
+    return entry | server_tools_to_json(server.tools)

@@ -197,3 +197,54 @@ def test_the_files_of_the_known_clients_are_known(tmp_path: Path) -> None:
     assert "/home/u/.claude.json" in known["claude"]
     assert "/project/.mcp.json" in known["claude"]
     assert "/project/.vscode/mcp.json" in known["vscode"]
+
+
+@requirement("mcp.tool-switches")
+@pytest.mark.parametrize(
+    ("entry", "written"),
+    [
+        ({"enabled_tools": ["a", "b_*"]}, {"enabled_tools": ["a", "b_*"]}),
+        ({"enabledTools": ["a"], "disabledTools": ["b"]}, {"enabled_tools": ["a"], "disabled_tools": ["b"]}),
+        ({"includeTools": [], "excludeTools": ["b"]}, {"enabled_tools": [], "disabled_tools": ["b"]}),
+        ({"tools": ["*"]}, {"enabled_tools": ["*"]}),
+        ({"policy": "ask"}, {"policy": "ask"}),
+        ({"policy": {"read": "allow", "destructive": "deny"}}, {"policy": {"read": "allow", "destructive": "deny"}}),
+        (
+            {"tools": {"a": {"name": "c", "description": "D.", "preset": {"x": [1]}, "hide": ["y"], "policy": "deny"}}},
+            {"tools": {"a": {"name": "c", "description": "D.", "preset": {"x": [1]}, "hide": ["y"], "policy": "deny"}}},
+        ),
+        ({"tools": {"get_*": {"kind": "read"}}}, {"tools": {"get_*": {"kind": "read"}}}),
+    ],
+)
+def test_settings_of_tools_are_read_in_every_spelling_and_written_in_ours(
+    entry: dict[str, Any], written: dict[str, Any]
+) -> None:
+    server = one({"command": "c", **entry})
+    as_json = servers_to_json([server])
+    assert as_json["mcpServers"]["it"] == {"command": "c", **written}
+    assert parse_servers(json.loads(json.dumps(as_json)), "here").servers == (server,)
+    assert server.identity == one({"command": "c"}).identity
+
+
+@requirement("mcp.tool-switches")
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"enabled_tools": "a"}, "enabled_tools must be a list of names"),
+        ({"excludeTools": [1]}, "excludeTools must be a list of names"),
+        ({"policy": "maybe"}, "'maybe' is not one of allow, ask, deny"),
+        ({"policy": {"reads": "ask"}}, "'reads' is not one of read, write, destructive"),
+        ({"tools": "a"}, "tools must be an object of tools by name"),
+        ({"tools": {"a": {"rename": "b"}}}, "'rename', which means nothing here: use name, description"),
+        ({"tools": {"a": {"name": "b c"}}}, "'b c' is no name for a tool"),
+        ({"tools": {"a_*": {"name": "b"}}}, "need the name of one tool, not a pattern"),
+        ({"tools": {"a": {"preset": {"x": 1}, "hide": ["x"]}}}, "'x' is both in preset and in hide"),
+        ({"tools": {"a": {"kind": "safe"}}}, "'safe' is not one of read, write, destructive"),
+    ],
+)
+def test_a_server_whose_tool_settings_cannot_be_understood_is_not_used(entry: dict[str, Any], reason: str) -> None:
+    read = parse_servers({"mcpServers": {"it": {"command": "c", **entry}, "other": {"command": "d"}}}, "here")
+    assert [server.key for server in read.servers] == ["other"]
+    (problem,) = read.problems
+    assert problem.startswith("here: server 'it'")
+    assert reason in problem
