@@ -97,7 +97,8 @@ def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | 
 class Project:
     """A project and its parts, each opened once, on first use.
 
-    Corpora (`context`, `rules`, `skills`, `notes`, `documents`), `plan` and `cache` have `tools()`, as has the project.
+    Corpora (`context`, `rules`, `skills`, `notes`, `documents`), `plan`, `cache` and `workspace` have `tools()`; the
+    project has all that the configuration allows.
     """
 
     def __init__(self, config: Config) -> None:
@@ -316,7 +317,8 @@ class Project:
             tools += self.documents.tools()
         if self.has_plan:
             tools += self.plan.tools()
-        tools += self._workspace_tools(workspace_tools or self.config.workspace.tools)
+        if (allowed := workspace_tools or self.config.workspace.tools) != "none":
+            tools += self.workspace.tools(write=allowed == "write")
         if self.config.shell.enabled:
             tools = [*map(_read_after_quarantine, tools), *self._shell_tools]
         tools += self._web_tools() if self.config.web.enabled else []
@@ -352,18 +354,6 @@ class Project:
             project=self.directory,
             never_written=[*(os.path.dirname(path) for path in _user_decisions()), *self._obeyed_files],
         )
-
-    def _workspace_tools(self, which: str) -> list[Tool]:
-        if which == "none":
-            return []
-        from onhand.actions.file_tools import reading_tools, writing_tools
-        from onhand.actions.git import git_tool
-        from onhand.actions.grep import grep_tool
-        from onhand.actions.tree import glob_tool
-
-        workspace = self.workspace
-        tools = [*reading_tools(workspace), glob_tool(workspace), grep_tool(workspace), git_tool(workspace)]
-        return tools + (writing_tools(workspace) if which == "write" else [])
 
     @part
     def _shell_tools(self) -> list[Tool]:

@@ -78,9 +78,6 @@ else:
         def __setattr__(self, name, value):
             raise AttributeError(f"{type(self).__name__} is immutable; use _replace({name}=...)")
 
-        def __bool__(self):
-            return True  # a search result without hits is still a result
-
         def __getnewargs__(self):
             return tuple(tuple.__iter__(self))
 

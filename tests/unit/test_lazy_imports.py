@@ -23,6 +23,7 @@ LAZY = {
     "onhand.grpc": EXTRA,
     "onhand.lexical.index": EXTRA,
     "onhand.store.sqlite": EXTRA,
+    "onhand.actions.workspace": EXTRA,
     "onhand.sandbox.bubblewrap": BACKEND,
     "onhand.sandbox.landlock": BACKEND,
     "onhand.sandbox.sandbox": BACKEND,

@@ -45,7 +45,7 @@ def half(number: int) -> float:
 def test_every_part_that_offers_tools_has_a_tools_method(project: onhand.Project) -> None:
     parts = (
         *(project.context, project.rules, project.skills, project.notes, project.documents),
-        *(project.plan, project.cache, project),
+        *(project.plan, project.cache, project.workspace, project),
     )
     for part in parts:
         assert all(isinstance(tool, onhand.Tool) for tool in part.tools()), part
@@ -76,6 +76,21 @@ def test_the_result_of_a_corpus_is_iterated_hit_by_hit(project: onhand.Project, 
     result = getattr(project, part).search("the", limit=2)
     assert list(result) == list(result.hits)
     assert len(result) == len(result.hits)
+    assert result
+
+
+@pytest.mark.parametrize("part", ["context", "rules", "skills", "notes", "documents"])
+def test_a_result_without_hits_is_false(project: onhand.Project, part: str) -> None:
+    search = project.documents.keyword if part == "documents" else getattr(project, part).search
+    result = search("xylophone")
+    assert not result
+    assert result.reason
+
+
+def test_the_workspace_offers_only_reading_tools_on_request(project: onhand.Project) -> None:
+    reading = {tool.name for tool in project.workspace.tools(write=False)}
+    assert {"read_file", "glob", "git"} <= reading
+    assert {tool.name for tool in project.workspace.tools()} - reading == {"write_file", "edit_file"}
 
 
 def test_the_results_of_documents_tools_and_everything_are_iterated_hit_by_hit(
@@ -96,6 +111,7 @@ def test_the_results_of_documents_tools_and_everything_are_iterated_hit_by_hit(
 def test_agents_sessions_catalogs_and_registries_take_tools_and_functions() -> None:
     agent = Agent("openai:gpt", [double, half])
     assert [tool.name for tool in agent.tools] == ["double", "half"]  # type: ignore[attr-defined]
+    assert [tool.name for tool in Agent("openai:gpt", Registry(half)).tools] == ["half"]  # type: ignore[attr-defined]
     assert [tool.name for tool in Toolbox([double])] == ["double"]
     assert {tool["name"] for tool in Session([double, half], mode="off").wire()} >= {"double", "half"}
     assert Catalog().add([half, double]).added == 2
@@ -108,6 +124,11 @@ def test_agents_sessions_catalogs_and_registries_take_tools_and_functions() -> N
 def test_what_is_not_a_tool_is_refused_with_advice(use: type) -> None:
     with pytest.raises(InputError, match="pass a Tool, or a typed function with a docstring"):
         use([{"name": "double"}])
+
+
+def test_an_agent_without_a_model_says_what_to_pass() -> None:
+    with pytest.raises(InputError, match="5 is not a model: pass a Model, or the name of one"):
+        Agent(5, [double])  # type: ignore[arg-type]
 
 
 def test_a_catalog_of_a_list_says_how_to_add_tools() -> None:

@@ -15,13 +15,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
 from onhand.errors import InputError, NotFound
 from onhand.hidden_characters import repair_surrogates, sanitize
 from onhand.path_rules import PathPatterns, PathRules
 from onhand.sensitive_names import HIDDEN_FROM_TOOLS, READ_ONLY_FOR_TOOLS
+
+if TYPE_CHECKING:
+    from onhand.tools.tool import Tool
 
 OPENAT2 = 437  # the same on every architecture
 NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
@@ -185,6 +188,16 @@ class Workspace:
         self._protected = PathPatterns([*READ_ONLY_FOR_TOOLS, *closed.protect])
         self._allowed = PathPatterns(self.allowed)
         self._never_written = tuple(os.path.join(os.path.realpath(path), "") for path in never_written)
+
+    def tools(self, *, write: bool = True) -> "list[Tool]":
+        """Return the tools for files, grep and git; unless `write`, only those that change nothing."""
+        from onhand.actions.file_tools import reading_tools, writing_tools
+        from onhand.actions.git import git_tool
+        from onhand.actions.grep import grep_tool
+        from onhand.actions.tree import glob_tool
+
+        reading = [*reading_tools(self), glob_tool(self), grep_tool(self), git_tool(self)]
+        return reading + (writing_tools(self) if write else [])
 
     def resolve(self, path: str) -> ResolvedPath:
         """Return the target of a path; InputError if it is outside, closed or not a valid path."""

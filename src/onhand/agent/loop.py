@@ -117,13 +117,13 @@ class Tools(Protocol):
 class Agent:
     """One conversation with a model. Each `run` continues where the last one ended.
 
-    `model` is a Model or the name of one, such as "openai:NAME"; `tools` is a Toolbox or a list of tools.
+    `model` is a Model or the name of one, such as "openai:NAME"; `tools` are tools, or a Toolbox or Registry of them.
     """
 
     def __init__(
         self,
         model: Model | str,
-        tools: Tools | Sequence[Tool | Callable[..., Any]] = (),
+        tools: Tools | Iterable[Tool | Callable[..., Any]] = (),
         parts: Sequence[PromptPart] = (),
         *,
         approval: Gatekeeper | None = None,
@@ -131,10 +131,10 @@ class Agent:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self.model = choose_model(model) if isinstance(model, str) else model
-        self.tools: Tools = Toolbox(tools) if isinstance(tools, list | tuple) else tools  # type: ignore[assignment]
+        if not hasattr(self.model, "stream"):
+            raise InputError(f"{model!r} is not a model: pass a Model, or the name of one such as 'openai:NAME'")
+        self.tools: Tools = tools if hasattr(tools, "begin") else Toolbox(tools)  # type: ignore[assignment]
         self.parts = tuple(parts)
-        if not hasattr(self.model, "stream") or not hasattr(self.tools, "begin"):
-            raise InputError("an agent needs a model, or the name of one such as 'openai:NAME', and a list of tools")
         self.approval, self.limits = approval, limits
         self.listeners = list(listeners)
         self.messages: list[Message] = []

@@ -402,12 +402,8 @@ class Relations:
         """Return all descendants of a node, each once, depth first."""
         return self._copies(self._walk(id, self._children_of))
 
-    def ancestor_ids(self, id: str) -> list[str]:
-        """Return the ids of `ancestors`."""
-        return self._walk(id, self._parents_of)
-
     def descendant_ids(self, id: str) -> list[str]:
-        """Return the ids of `descendants`."""
+        """Return the ids of all descendants of a node, each once, depth first."""
         return self._walk(id, self._children_of)
 
     def roots(self) -> list[Node]:

@@ -61,12 +61,6 @@ LOCAL = Hints(destructive=False, open_world=False)
 REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # sets the state of something on this machine
 
 
-def closed_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """Return the schema of an object with these properties and no others."""
-    listed = {"required": list(required)} if required else {}
-    return {"type": "object", "properties": dict(properties), **listed, "additionalProperties": False}
-
-
 class _Fields(NamedTuple):
     name: str
     description: str

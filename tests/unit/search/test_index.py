@@ -441,4 +441,4 @@ def test_one_document_is_put_and_a_result_is_iterated() -> None:
     assert [hit.document_id for hit in result] == ["a"]
     assert len(result) == 1
     assert result._replace(more=True).hits == result.hits
-    assert index.keyword("nothing")
+    assert not index.keyword("nothing")
