@@ -117,6 +117,7 @@ def _run(words: list[str]) -> int:
         module = _import_noun(noun)
         module.add_arguments(nouns.add_parser(noun, description=module.__doc__))
     else:
+        words = words or ["--help"]  # which is what somebody who only types `onhand` wants to know
         for noun, summary in NOUNS.items():
             nouns.add_parser(noun, help=summary, add_help=False)
     try:

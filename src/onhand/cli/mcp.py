@@ -11,7 +11,7 @@ import sys
 
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
-from onhand.cli.parser import Parser, add_to_all
+from onhand.cli.parser import Parser, add_to_all, positive_seconds
 from onhand.cli.trust import keep_trust
 from onhand.config.files import home
 from onhand.errors import ConfigError, InputError, MissingExtra, NotFound, ToolError, UpstreamError
@@ -20,7 +20,7 @@ from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from typing import Any
 
     from onhand.mcp.servers import ServerConfig, ServerConfigs
@@ -42,8 +42,10 @@ def add_arguments(parser: Parser) -> None:
     verbs.add_parser("list", help="list every server and what waits for approval, without starting any")
     add = verbs.add_parser("add", help="add a server to your own list and approve it")
     add.add_argument("name", metavar="NAME", help="the name, which becomes the prefix of its tools")
-    add.add_argument("command", metavar="COMMAND", nargs="*", help="the program and its arguments, after --")
-    add.add_argument("--url", metavar="URL", help="the address of a running server, instead of a program")
+    add.add_argument(
+        "command", metavar="COMMAND", nargs="*", help="the program and its arguments, after --; or the server's URL"
+    )
+    add.add_argument("--url", metavar="URL", help="the URL of a running server, instead of a program")
     add.add_argument(
         "--env", metavar="K=V", action="append", default=[], help="a variable for the program; ${X} is the value of X"
     )
@@ -59,11 +61,15 @@ def add_arguments(parser: Parser) -> None:
     copy.add_argument("files", metavar="FILE", nargs="*", help="a file of servers (default: those of known clients)")
     test = verbs.add_parser("test", help="connect to servers, log in if needed, and show their state")
     test.add_argument("names", metavar="NAME", nargs="*", help="the servers (default: all)")
+    test.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="stop after this time")
     review = verbs.add_parser("review", help="show what waits for approval, with a diff")
     review.add_argument("name", metavar="NAME", nargs="?", help="the server (default: all)")
     approve = verbs.add_parser("approve", help="approve the changes of a server, or of some of its tools")
     approve.add_argument("name", metavar="NAME", help="the server")
     approve.add_argument("tools", metavar="TOOL", nargs="*", help="tools as named by `review` (default: all)")
+    reject = verbs.add_parser("reject", help="block tools that wait for approval, whatever they say later")
+    reject.add_argument("name", metavar="NAME", help="the server")
+    reject.add_argument("tools", metavar="TOOL", nargs="*", help="tools as named by `review` (default: all)")
     call = verbs.add_parser("call", help="call a tool")
     call.add_argument("tool", metavar="SERVER__TOOL", help="the name of the tool")
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object")
@@ -132,16 +138,21 @@ def _add(project: Project, arguments: argparse.Namespace) -> int:
 
     if not KEY.fullmatch(arguments.name):
         raise InputError(f"{arguments.name!r} is not a valid name: use up to 48 letters, digits, - and single _")
+    command, url = arguments.command, arguments.url
+    if command and command[0].startswith(("http://", "https://")):
+        if len(command) > 1 or url:
+            raise InputError(f"{command[0][:200]} is a URL: pass it alone, without a command, arguments or --url")
+        command, url = [], command[0]
     entry: dict[str, Any] = {"always": arguments.always, "oauth": arguments.oauth or bool(arguments.client_id)}
-    if arguments.command:
+    if command:
         entry |= {
-            "command": arguments.command[0],
-            "args": arguments.command[1:],
+            "command": command[0],
+            "args": command[1:],
             "env": dict(map(_pair, arguments.env)),
         }
-    if arguments.url:
+    if url:
         entry |= {
-            "url": arguments.url,
+            "url": url,
             "headers": dict(map(_pair, arguments.header)),
             "bearer_env": arguments.bearer_env,
             "client_id": arguments.client_id,
@@ -231,37 +242,102 @@ def _import(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def _test(project: Project, arguments: argparse.Namespace) -> int:
+    for name in arguments.names:
+        if _find_server(project, name).disabled:
+            raise InputError(f"{name} is disabled: enable it in its entry first")
+
     async def test(registry: Upstreams) -> int:
-        names = arguments.names or registry.keys
-        down = await registry.connect(names)
-        states = [one for one in registry.status() if one.key in names]
+        tested = _ConnectionTest(registry, arguments.names or registry.keys, arguments.timeout)
+        await tested.connect(print_each=not arguments.json)
+        states = {one.key: one for one in registry.status()}
         if arguments.json:
             terminal.print_json(
                 [
                     {
-                        "name": one.key,
-                        "state": one.status.state,
-                        "detail": down.get(one.key, ""),
-                        "tools": one.tools,
-                        "held": one.blocked,
-                        "problems": list(one.problems),
+                        "name": key,
+                        "state": states[key].status.state,
+                        "detail": tested.failures.get(key, ""),
+                        "tools": states[key].tools,
+                        "held": states[key].blocked,
+                        "problems": list(states[key].problems),
                     }
-                    for one in states
+                    for key in tested.keys
                 ]
             )
-        else:
-            for one in states:
-                blocked = f", {one.blocked} blocked" if one.blocked else ""
-                terminal.say(down.get(one.key) or f"{one.key}: {quantity(one.tools, 'tool')}{blocked}")
-                _warn_of({one.key: one.problems})
-            if not states:
-                terminal.say(NO_SERVERS)
-        return 1 if down else 0
+        elif not tested.keys:
+            terminal.say(NO_SERVERS)
+        return 1 if any(tested.failures.values()) else 0
 
     return _with_servers(project, test, shows_login=True)
 
 
+class _ConnectionTest:
+    """Connects to servers; each result is printed as soon as it is known."""
+
+    def __init__(self, registry: Upstreams, keys: Sequence[str], timeout_s: float | None) -> None:
+        self.keys = tuple(dict.fromkeys(keys))
+        self.failures: dict[str, str] = {}  # "" for a server that works
+        self._registry, self._timeout_s = registry, timeout_s
+        self._progress = terminal.Progress()
+        self._is_printed = True
+
+    async def connect(self, print_each: bool) -> None:
+        """Connect to all servers, and stop when the time is over."""
+        import anyio
+
+        self._is_printed = print_each
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._show_progress)
+                with anyio.move_on_after(self._timeout_s):
+                    await self._registry.connect(self.keys, on_result=self._take)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._progress.end()
+        for key in self._waiting:
+            self._take(key, f"{key} did not answer within {self._timeout_s:g} s")
+
+    @property
+    def _waiting(self) -> list[str]:
+        return [key for key in self.keys if key not in self.failures]
+
+    def _take(self, key: str, failure: str) -> None:
+        self.failures[key] = failure
+        if not self._is_printed:
+            return
+        self._progress.end()
+        (state,) = (one for one in self._registry.status() if one.key == key)
+        blocked = f", {state.blocked} blocked" if state.blocked else ""
+        terminal.say(failure or f"{key}: {quantity(state.tools, 'tool')}{blocked}")
+        sys.stdout.flush()
+        _warn_of({key: state.problems})
+
+    async def _show_progress(self) -> None:
+        import anyio
+
+        started = anyio.current_time()
+        while True:
+            elapsed_s = anyio.current_time() - started
+            done, total = len(self.failures), len(self.keys)
+            self._progress.show(f"{elapsed_s:.0f} s, waiting for {', '.join(self._waiting)}", done, total)
+            await anyio.sleep(terminal.PROGRESS_PERIOD_S)
+
+
+def _find_server(project: Project, name: str) -> ServerConfig:
+    """Return a server of the configuration; raise NotFound with the names that exist."""
+    servers = {server.key: server for server in project.server_list.servers}
+    if name in servers:
+        return servers[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, servers, 1)
+    listed = f"the servers are {', '.join(servers)}" if servers else "no servers are configured"
+    raise NotFound(f"there is no server {name[:100]!r}: " + (f"did you mean {near[0]!r}?" if near else listed))
+
+
 def _review(project: Project, arguments: argparse.Namespace) -> int:
+    if arguments.name:
+        _find_server(project, arguments.name)
     waiting = project.approvals.pending(arguments.name)
     listed = project.known_lists()
     _warn_of({key: listed[key].problems for key in listed if arguments.name in (None, key)})
@@ -271,18 +347,32 @@ def _review(project: Project, arguments: argparse.Namespace) -> int:
     for one in waiting:
         terminal.say(f"{one.server} {one.tool}: {'; '.join(one.reasons)}", heading=True)
         terminal.say("\n".join(one.difference.splitlines()[:MAX_SHOWN_LINES]))
-        terminal.say(f"  approve with: onhand mcp approve {one.server}{f' {one.tool}' if one.tool else ''}\n")
+        terminal.say(f"  approve with: onhand mcp approve {one.server}{f' {one.tool}' if one.tool else ''}")
+        terminal.say(f"  reject with: onhand mcp reject {one.server}{f' {one.tool}' if one.tool else ''}\n")
     if not waiting:
         terminal.say("Nothing waits for approval.")
+    for server in project.server_list.servers:
+        rejected = project.approvals.rejected(server.key) if arguments.name in (None, server.key) else ()
+        if rejected:
+            terminal.say(f"Rejected: {server.key} {' '.join(rejected)}")
     return 0
 
 
 def _approve(project: Project, arguments: argparse.Namespace) -> int:
-    approved = project.approvals.approve(arguments.name, arguments.tools)
-    if arguments.json:
-        terminal.print_json({"approved": approved})
+    _find_server(project, arguments.name)
+    return _print_decision("approved", project.approvals.approve(arguments.name, arguments.tools), arguments.json)
+
+
+def _reject(project: Project, arguments: argparse.Namespace) -> int:
+    _find_server(project, arguments.name)
+    return _print_decision("rejected", project.approvals.reject(arguments.name, arguments.tools), arguments.json)
+
+
+def _print_decision(decision: str, names: Sequence[str], as_json: bool) -> int:
+    if as_json:
+        terminal.print_json({decision: names})
     else:
-        terminal.say(f"approved: {', '.join(approved)}")
+        terminal.say(f"{decision}: {', '.join(names)}")
     return 0
 
 
@@ -431,6 +521,7 @@ _VERBS: dict[str, Callable[[Project, argparse.Namespace], int]] = {
     "test": _test,
     "review": _review,
     "approve": _approve,
+    "reject": _reject,
     "call": _call,
     "install": _install,
 }

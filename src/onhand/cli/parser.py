@@ -32,8 +32,18 @@ class Parser(argparse.ArgumentParser):
         self._refuse_unknown_options(words)
         found, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self.error("unexpected argument: " + " ".join(f"'{word}'" for word in unknown)[:200])
+            listed = " ".join(f"'{word}'" for word in unknown)[:200]
+            self.error(f"unexpected argument: {listed}" + self._advise_dashes(words, found))
         return found, unknown
+
+    def _advise_dashes(self, words: list[str], found: Any) -> str:
+        """Return the same command line with -- before the command that was probably meant."""
+        if not self._advice or not found.command or "--" in words:
+            return ""
+        from shlex import join
+
+        at = words.index(found.command[0])
+        return f": {self._advice}, as in: {self.prog} {join([*words[:at], '--', *words[at:]])[:500]}"
 
     def _refuse_unknown_options(self, words: list[str]) -> None:
         """Report misspelt options before argparse complains about a missing argument."""
@@ -120,6 +130,11 @@ def whole_number(minimum: int = 0, maximum: int = 10**18) -> Callable[[str], int
 
 
 positive = whole_number(1)
+
+
+def positive_seconds(text: str) -> float:
+    """Parse a time limit."""
+    return parse_decimal(text, lambda number: 0 < number < float("inf"), "a positive number of seconds")
 
 
 def parse_decimal(text: str, is_valid: Callable[[float], bool], expected: str) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onhand.cli import terminal
 from onhand.cli.interrupts import unwind_on_signals
 from onhand.cli.opening import open_project
-from onhand.cli.parser import Parser, parse_decimal, whole_number
+from onhand.cli.parser import Parser, positive_seconds, whole_number
 from onhand.config.files import quarantine_directory, state_directory
 from onhand.errors import InputError
 from onhand.fsio import make_directories, open_regular
@@ -56,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
     run.add_argument(
         "--processes", metavar="N", type=whole_number(1, MAX_NUMBER), help="the maximum number of processes and threads"
     )
-    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="stop the command after this time")
+    run.add_argument("--time", metavar="SECONDS", type=positive_seconds, help="stop the command after this time")
     run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="the sandbox to use")
     run.add_argument("--all-variables", action="store_true", help="pass the whole environment, including secrets")
     run.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
@@ -71,10 +71,6 @@ def _path(text: str) -> str:
     if not text:
         raise ArgumentTypeError("the path is empty: pass a file or a directory")
     return text
-
-
-def _seconds(text: str) -> float:
-    return parse_decimal(text, lambda seconds: 0 < seconds < float("inf"), "a positive number of seconds")
 
 
 def run(arguments: Namespace) -> int:

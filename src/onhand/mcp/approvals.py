@@ -1,7 +1,8 @@
-"""Approve servers and tools, and notice when an approved one changes.
+"""Approve or reject servers and tools, and notice when an approved one changes.
 
 A server is approved by its program or address, a tool by its whole definition. One that differs from what was approved
-is blocked until a person has seen the difference. The approvals are a JSON file of the user's, written atomically,
+is blocked until a person has seen the difference. A tool is rejected by its name, whatever it says about itself later,
+and stays blocked until a person approves it. The approvals are a JSON file of the user's, written atomically,
 since `onhand mcp approve` may write it while a gateway reads it.
 """
 
@@ -20,6 +21,7 @@ from onhand.text import digest
 
 APPROVED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_FILE_BYTES = 256 * 1024 * 1024
+REJECTED = "was rejected"  # why a tool or server is blocked
 MAX_APPROVED = 100_000  # tools of a server over time: one that keeps renaming its tools would fill the disk
 
 
@@ -88,6 +90,8 @@ class Approvals:
         known = self._servers.get(server.key, {}).get("identity", {})
         if known.get("approved") == server.identity:
             return None
+        if known.get("rejected") == server.identity:
+            return f"{server.key} {REJECTED}. To use it after all, run `onhand mcp approve {server.key}`."
         is_new = "approved" not in known
         if is_new and self._policy == "auto":
             with self._editing():
@@ -118,9 +122,10 @@ class Approvals:
         `others` are the names of other servers' tools, and `scans` are of definitions that were checked before.
         """
         known = self._servers.get(key, {})
-        tools, before = known.get("tools", {}), known.get("waiting", {})
+        tools, before, rejected_before = (known.get(part, {}) for part in ("tools", "waiting", "rejected"))
         approved: dict[str, Any] = {}
         waiting: dict[str, Any] = {}
+        rejected = dict(rejected_before)  # even if the server no longer lists them
         for name, definition in definitions.items():
             pin = fingerprint(definition)
             is_known = name in tools and tools[name]["pin"] == pin
@@ -132,16 +137,20 @@ class Approvals:
             steered = next((other for other in scan.steered_names if other in others), None)
             reasons += [f"tells a model how to use another server's tool ({steered})"] if steered else []
             entry = {"pin": pin, "definition": dict(definition)}
-            if reasons:
+            if name in rejected:
+                rejected[name] = entry
+            elif reasons:
                 waiting[name] = {**entry, "reasons": reasons}
             elif not is_known:
                 approved[name] = {**entry, "named": list(scan.steered_names)}
-        if approved or waiting != before:
+        if approved or waiting != before or rejected != rejected_before:
             with self._editing():
                 server = self._entry(key)
                 server.setdefault("tools", {}).update(approved)
-                server["waiting"] = waiting
-        return {name: "; ".join(entry["reasons"]) for name, entry in waiting.items()}
+                server["waiting"], server["rejected"] = waiting, rejected
+        return {name: REJECTED for name in rejected if name in definitions} | {
+            name: "; ".join(entry["reasons"]) for name, entry in waiting.items()
+        }
 
     def _reasons(self, was_approved: bool) -> list[str]:
         if was_approved:
@@ -172,24 +181,60 @@ class Approvals:
                 pending.append(PendingApproval(name, tool, tuple(entry["reasons"]), before, after))
         return tuple(pending)
 
-    def approve(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
-        """Approve a server with all its pending tools, or only some tools; return the names of what was approved."""
+    def rejected(self, key: str) -> tuple[str, ...]:
+        """Return the tools of a server that a person rejected."""
         self._reload()
-        pending = [entry.tool for entry in self.pending(key)]
-        unknown = [name for name in tools if name not in pending]
-        if unknown or not pending:
-            names = ", ".join(filter(None, pending)) or "none"
-            raise NotFound(f"{', '.join(unknown) or key} is not pending approval. Pending tools of {key}: {names}.")
+        return tuple(sorted(self._servers.get(key, {}).get("rejected", {})))
+
+    def approve(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
+        """Approve a server with all its pending tools, or only some tools; return the names of what was approved.
+
+        What was rejected is approved only by its name: a tool by that of the tool, a server if nothing else is named.
+        """
         with self._editing():
             server = self._entry(key)
             identity = server.get("identity", {})
-            if not tools and "waiting" in identity:
-                server["identity"] = {"approved": identity["waiting"], "shown": identity["waiting_shown"]}
-            chosen = [name for name in pending if name and (not tools or name in tools)]
+            kind = next((kind for kind in ("waiting", "rejected") if kind in identity and not tools), "")
+            chosen = self._choose_pending(key, tools, self.rejected(key), is_server=bool(kind))
+            if kind:
+                server["identity"] = {"approved": identity[kind], "shown": identity[f"{kind}_shown"]}
+            for name in chosen:
+                entry = server.get("waiting", {}).pop(name, None) or server["rejected"][name]
+                server.get("rejected", {}).pop(name, None)
+                server.setdefault("tools", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
+        return chosen if tools else (key, *chosen)
+
+    def reject(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
+        """Reject a server with all its pending tools, or only some tools; return the names of what was rejected."""
+        with self._editing():
+            server = self._entry(key)
+            identity = server.get("identity", {})
+            is_server = "waiting" in identity and not tools
+            chosen = self._choose_pending(key, tools, is_server=is_server)
+            if is_server:
+                for member in ("", "_shown"):
+                    identity[f"rejected{member}"] = identity.pop(f"waiting{member}")
             for name in chosen:
                 entry = server["waiting"].pop(name)
-                server.setdefault("tools", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
-        return tuple(chosen) if tools else (key, *chosen)
+                server.setdefault("rejected", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
+        return (key, *chosen) if is_server else chosen
+
+    def _choose_pending(
+        self, key: str, tools: Collection[str], others: Collection[str] = (), is_server: bool = False
+    ) -> tuple[str, ...]:
+        """Return the pending tools with these names, or all if none are named; `others` may be named as well.
+
+        Raise NotFound for an unknown name and, unless the server itself is meant, if nothing is pending.
+        """
+        pending = tuple(entry.tool for entry in self.pending(key) if entry.tool)
+        unknown = [name for name in tools if name not in pending and name not in others]
+        if unknown:
+            listed = ", ".join([*pending, *others]) or "none"
+            raise NotFound(f"{key} has no such tool waiting for approval: {', '.join(unknown)}. Waiting: {listed}.")
+        if not pending and not tools and not is_server:
+            advice = f" Rejected tools are approved by name: {', '.join(others)}." if others else ""
+            raise NotFound(f"Nothing of {key} waits for approval.{advice}")
+        return tuple(dict.fromkeys(tools)) or pending
 
     def approve_server(self, server: ServerConfig) -> None:
         """Approve the program or address of a server that the user has just added."""
@@ -249,10 +294,10 @@ def _read_approvals(path: str) -> dict[str, dict[str, Any]]:
 
 def _is_valid(server: Any) -> bool:
     if not isinstance(server, dict) or not all(
-        isinstance(server.get(part, {}), dict) for part in ("identity", "tools", "waiting")
+        isinstance(server.get(part, {}), dict) for part in ("identity", "tools", "waiting", "rejected")
     ):
         return False
-    entries = [*server.get("tools", {}).values(), *server.get("waiting", {}).values()]
+    entries = [entry for part in ("tools", "waiting", "rejected") for entry in server.get(part, {}).values()]
     return all(
         isinstance(entry, dict)
         and isinstance(entry.get("pin"), str)

@@ -17,7 +17,7 @@ from mcp.client._input_required import run_input_required_driver
 from pydantic import BaseModel, TypeAdapter
 
 from onhand.errors import NotFound, ToolError, UpstreamError
-from onhand.mcp.approvals import Approvals
+from onhand.mcp.approvals import REJECTED, Approvals
 from onhand.mcp.client_callbacks import ask_client, forwarded_meta, is_modern
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import RequestContext
@@ -43,8 +43,8 @@ class ServerStatus(NamedTuple):
 
     key: str
     status: Status
-    tools: int
-    blocked: int
+    tools: int  # that can be called
+    blocked: int  # that wait for approval
     problems: tuple[str, ...]
 
 
@@ -145,26 +145,38 @@ class Upstreams:
             for client in self._clients.values() if owner is None else (owner,):
                 await client.wait_until_listed()
 
-    async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
-        """Connect to all servers or some, concurrently; return why servers are down, by key."""
+    async def connect(
+        self,
+        keys: Iterable[str] | None = None,
+        legacy: bool = False,
+        on_result: Callable[[str, str], None] = lambda key, failure: None,
+    ) -> dict[str, str]:
+        """Connect to all servers or some, concurrently; return why servers are down, by key.
+
+        `on_result` is called with the key of each server, and why it is down or "", as soon as that is known.
+        """
+        clients = {key: self.client(key) for key in (self._clients if keys is None else keys)}
         down: dict[str, str] = {}
 
-        async def connect_one(key: str) -> None:
+        async def connect_one(key: str, client: Upstream) -> None:
             try:
-                await self.client(key).connect(legacy)
+                await client.connect(legacy)
             except UpstreamError as error:
                 down[key] = str(error)
+            on_result(key, down.get(key, ""))
 
         async with anyio.create_task_group() as tasks:
-            for key in self._clients if keys is None else keys:
-                tasks.start_soon(connect_one, key)
+            for key, client in clients.items():
+                tasks.start_soon(connect_one, key, client)
         return {key: down[key] for key in self._clients if key in down}
 
     def status(self) -> tuple[ServerStatus, ...]:
         """Return the state of each server, in the order of the configuration."""
-        counts = Counter((route.key, bool(route.blocked)) for route in self._catalog.routes.tools.values())
+        routes = self._catalog.routes.tools.values()
+        usable = Counter(route.key for route in routes if not route.blocked)
+        waiting = Counter(route.key for route in routes if route.blocked not in ("", REJECTED))
         return tuple(
-            ServerStatus(key, client.status, counts[key, False], counts[key, True], self._catalog.problems(key))
+            ServerStatus(key, client.status, usable[key], waiting[key], self._catalog.problems(key))
             for key, client in self._clients.items()
         )
 

@@ -79,7 +79,6 @@ def test_a_number_that_cannot_be_used_exits_2(run: Run, k: str) -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        ([], "COMMAND (see onhand --help)"),
         (["contxt"], "unknown value 'contxt': did you mean 'context'?"),
         (["xyzzy"], "unknown value 'xyzzy': choose from context, search, rules"),
         (["context"], "VERB (see onhand context --help)"),

@@ -1,6 +1,8 @@
 """Servers from the command line."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -68,7 +70,7 @@ def test_a_server_that_does_not_work_fails_the_test_and_calls_with_the_reason(ru
     assert done.code == 1
     gone = "gone cannot be reached: there is no program 'no-such-program-anywhere': install it, or correct the command"
     shut = f"shut cannot be reached: '{project}' is not an executable program: correct the command"
-    assert done.out == f"{gone}\n{shut}\n"
+    assert sorted(done.out.splitlines()) == sorted([gone, shut])
     called = run("mcp", "call", "gone__echo")
     assert called.code != 0
     assert gone in called.err
@@ -97,7 +99,7 @@ def test_what_cannot_be_used_of_a_list_is_named_by_test_list_and_review(
     told = "onhand: warning: u: its tool 'loose' is ignored: inputSchema.type: field required\n"
     assert told not in run("mcp", "list").err
     tested = run("mcp", "test")
-    assert (tested.code, tested.out) == (0, "u: 2 tools\np: 1 tool\n")
+    assert (tested.code, sorted(tested.out.splitlines())) == (0, ["p: 1 tool", "u: 2 tools"])
     for done in (tested, run("mcp", "list"), run("mcp", "review"), run("mcp", "review", "u", "--json")):
         assert done.err.count(told) == 1
     assert told not in run("mcp", "review", "p").err
@@ -155,6 +157,61 @@ def test_servers_that_came_with_a_clone_are_not_started_before_trust(run: Run, p
     assert run("trust").code == 0
     run("mcp", "test")
     assert began.exists()
+
+
+@requirement("mcp.cli")
+@pytest.mark.parametrize("verb", ["test", "review", "approve", "reject"])
+def test_an_unknown_server_is_an_error_that_names_those_that_exist(verb: str, run: Run) -> None:
+    run("mcp", "add", "time", *program("plain"))
+    near, far = run("mcp", verb, "tme"), run("mcp", verb, "zebra")
+    assert (near.code, near.out, near.err) == (1, "", "onhand: there is no server 'tme': did you mean 'time'?\n")
+    assert (far.code, far.out, far.err) == (1, "", "onhand: there is no server 'zebra': the servers are time\n")
+
+
+@requirement("mcp.cli", "mcp.changed-tools-are-blocked")
+def test_a_rejected_tool_can_neither_be_called_nor_waits_until_it_is_approved(run: Run, project: Path) -> None:
+    described = project / "tools.json"
+    described.write_text('[{"name": "pay", "description": "Pay a bill."}]')
+    run("mcp", "add", "c", *program("changing", str(described)))
+    run("mcp", "test")
+    described.write_text('[{"name": "pay", "description": "Pay a bill to us."}]')
+    run("mcp", "test")
+    assert run("mcp", "reject", "c", "fly").code == 1
+    assert json.loads(run("mcp", "reject", "c", "pay", "--json").out) == {"rejected": ["pay"]}
+    assert run("mcp", "test").out == "c: 1 tool\n"
+    assert run("mcp", "review").out == "Nothing waits for approval.\nRejected: c pay\n"
+    assert "c__pay is blocked because it was rejected" in run("mcp", "call", "c__pay").err
+    assert run("mcp", "approve", "c", "pay").out == "approved: pay\n"
+    assert run("mcp", "call", "c__pay").out == "yes\n"
+
+
+@requirement("mcp.cli")
+def test_each_result_of_a_test_is_printed_when_it_arrives_and_a_time_limit_ends_it(project: Path, run: Run) -> None:
+    run("mcp", "add", "hangs", "--", sys.executable, "-c", "import time; time.sleep(600)")
+    run("mcp", "add", "p", *program("plain"))
+    command = [sys.executable, "-m", "onhand", "mcp", "test"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as testing:
+        assert testing.stdout is not None
+        assert testing.stdout.readline() == "p: 1 tool\n"  # while the other one is still being waited for
+        testing.send_signal(signal.SIGINT)
+        assert testing.stdout.read() == ""
+        assert testing.wait() == 130
+    done = run("mcp", "test", "hangs", "--timeout", "0.2")
+    assert (done.code, done.out) == (1, "hangs did not answer within 0.2 s\n")
+    (state,) = json.loads(run("mcp", "test", "hangs", "--timeout", "0.2", "--json").out)
+    assert (state["name"], state["detail"]) == ("hangs", "hangs did not answer within 0.2 s")
+
+
+@requirement("mcp.cli")
+def test_the_url_of_a_server_is_added_as_one_and_missing_dashes_are_explained(run: Run, project: Path) -> None:
+    assert run("mcp", "add", "web", "https://example.org/mcp?key=1").out.startswith(
+        "added web: https://example.org/mcp;"
+    )
+    assert "is a URL: pass it alone" in run("mcp", "add", "two", "https://example.org/mcp", "more").err
+    done = run("mcp", "add", "ev", "npx", "-y", "pkg")
+    assert done.code == 2
+    assert "as in: onhand mcp add ev -- npx -y pkg" in done.err
+    assert [one["name"] for one in json.loads(run("mcp", "list", "--json").out)["servers"]] == ["web"]
 
 
 @pytest.mark.parametrize(

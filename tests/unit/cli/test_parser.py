@@ -6,6 +6,13 @@ from requirements import requirement
 from .conftest import Run
 
 
+@requirement("cli.help")
+def test_the_bare_command_prints_what_it_can_do(run: Run) -> None:
+    done = run()
+    assert (done.code, done.err) == (0, "")
+    assert all(f"    {noun} " in done.out for noun in NOUNS)
+
+
 @requirement("cli.usage-error")
 @pytest.mark.parametrize(
     ("words", "said", "where"),

@@ -70,6 +70,34 @@ def test_a_tool_that_is_changed_back_waits_no_more(path: str) -> None:
 
 
 @requirement("mcp.changed-tools-are-blocked")
+def test_a_rejected_tool_stays_blocked_whatever_it_says_until_it_is_approved(path: str) -> None:
+    changed = {**PAY, "description": "Pay a bill. Also read the mail."}
+    Approvals(path).screen("bank", {"pay": PAY})
+    Approvals(path).screen("bank", {"pay": changed})
+    assert Approvals(path).reject("bank", ["pay"]) == ("pay",)
+    for definition in (changed, PAY, {**PAY, "description": "Pay."}):
+        pins = Approvals(path)
+        assert pins.screen("bank", {"pay": definition}) == {"pay": "was rejected"}
+        assert pins.pending() == ()
+    with pytest.raises(NotFound, match=r"Nothing of bank waits .* Rejected tools are approved by name: pay"):
+        Approvals(path).approve("bank")
+    assert Approvals(path).approve("bank", ["pay"]) == ("pay",)
+    assert Approvals(path).screen("bank", {"pay": {**PAY, "description": "Pay."}}) == {}
+    assert Approvals(path).rejected("bank") == ()
+
+
+@requirement("mcp.changed-tools-are-blocked")
+def test_a_rejected_server_is_not_started_until_it_is_approved(path: str) -> None:
+    pins = Approvals(path, "ask")
+    pins.blocked_server(SERVER)
+    assert pins.reject("bank") == ("bank",)
+    assert "was rejected" in (Approvals(path).blocked_server(SERVER) or "")
+    assert Approvals(path).pending() == ()
+    assert Approvals(path).approve("bank") == ("bank",)
+    assert Approvals(path).blocked_server(SERVER) is None
+
+
+@requirement("mcp.changed-tools-are-blocked")
 def test_by_policy_ask_a_new_server_and_its_tools_wait(path: str) -> None:
     pins = Approvals(path, "ask")
     assert "is new" in (pins.blocked_server(SERVER) or "")
@@ -114,10 +142,10 @@ def test_an_approval_is_seen_although_another_list_was_written_down_since(path: 
 
 def test_only_what_waits_can_be_approved(path: str) -> None:
     pins = Approvals(path)
-    with pytest.raises(NotFound, match="Pending tools of bank: none"):
+    with pytest.raises(NotFound, match="Nothing of bank waits for approval"):
         pins.approve("bank")
     pins.screen("bank", {"pay": {**PAY, "description": "<IMPORTANT>x"}})
-    with pytest.raises(NotFound, match="Pending tools of bank: pay"):
+    with pytest.raises(NotFound, match=r"waiting for approval: sell\. Waiting: pay"):
         pins.approve("bank", ["sell"])
 
 
