@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 TABLES = (
-    *("coldstart", "lexical", "keyword", "vectors", "relations", "cache", "quality", "tool_search", "skills"),
-    *("everything", "loop", "sandbox_start", "mcp_start", "http_latency", "gateway", "grpc_load", "find"),
+    *("coldstart", "lexical", "keyword", "vectors", "embed_speed", "relations", "cache", "quality", "tool_search"),
+    *("skills", "everything", "loop", "sandbox_start", "mcp_start", "http_latency", "gateway", "grpc_load", "find"),
 )
 LONG = (
     *("kills", "plan_kills", "flips", "writers", "races", "dead_upstreams", "http_attacks", "soak"),

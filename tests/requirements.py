@@ -177,6 +177,7 @@ tools.fast-from-cold own Importing the tools loads nothing heavy.
 
 embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
 embed.in-process 003 Embeddings are computed in process, without a daemon.
+embed.integers own Where the processor multiplies 8-bit integers fast, the packaged model does, under a name of its own; a vector depends on its text alone.
 embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.
 embed.truncate-then-normalise own A shortened vector is normalised again, and the task prompts of the model are applied.
 embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures are typed errors.

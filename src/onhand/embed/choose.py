@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
     from onhand.embed.http import HttpEmbedder
 
-NAMES = ("auto", "none", "minilm", "gguf", "hashing")
-FORMS = "auto, none, minilm, gguf, gguf:PATH, gguf:hf:OWNER/REPOSITORY/FILE.gguf, hashing or https://HOST/v1#MODEL"
+NAMES = ("auto", "none", "minilm", "minilm-fp32", "gguf", "hashing")
+FORMS = (
+    "auto, none, minilm, minilm-fp32, gguf, gguf:PATH, gguf:hf:OWNER/REPOSITORY/FILE.gguf, hashing or "
+    "https://HOST/v1#MODEL"
+)
 
 
 def choose_embedder(choice: Embedder | str | None) -> tuple[Embedder | None, str | None]:
@@ -33,11 +36,11 @@ def choose_embedder(choice: Embedder | str | None) -> tuple[Embedder | None, str
 
 
 def _embedder_by_name(choice: str) -> Embedder:
-    if choice == "minilm":
+    if choice in ("minilm", "minilm-fp32"):
         from onhand.embed.minilm import MINILM_PACKAGES, MiniLmEmbedder
 
-        _require(MINILM_PACKAGES, "the embedder 'minilm'", "semantic")
-        return MiniLmEmbedder()
+        _require(MINILM_PACKAGES, f"the embedder {choice!r}", "semantic")
+        return MiniLmEmbedder(as_integers=None if choice == "minilm" else False)
     if choice == "hashing":
         from onhand.embed.embedder import HashingEmbedder
 

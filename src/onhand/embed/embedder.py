@@ -107,8 +107,12 @@ MAX_THREADS = 4  # a single text does not benefit from more
 
 def default_threads() -> int:
     """Return half of the processors that this process may use: two are often one core, and using both is no faster."""
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return max(1, min(len(usable) // 2, MAX_THREADS))
+    return max(1, min(count_processors() // 2, MAX_THREADS))
+
+
+def count_processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 MANY_VECTORS = 500  # above this, numpy saves more time than it takes to import

