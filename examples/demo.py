@@ -54,7 +54,7 @@ from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.sandbox.policy import workspace_policy
 from onhand.sandbox.sandbox import Command, choose
-from onhand.search.result import Result
+from onhand.search.result import SearchResult
 from onhand.text import digest
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
@@ -429,7 +429,7 @@ def over_the_wire(index: Index) -> None:
         terminal.say(f"   {one.score:.2f}  {one.title}  ({'as' if is_same else 'not as'} in this process)")
 
 
-async def asked_over_grpc(index: Index, query: str, filter: Filter) -> Result:
+async def asked_over_grpc(index: Index, query: str, filter: Filter) -> SearchResult:
     from onhand.grpc import AsyncClient
     from onhand.grpc.server import GrpcServer
 

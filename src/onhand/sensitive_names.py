@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Access = Literal["hidden", "read-only", "open"]
 
 
-class Row(Record):
+class SensitiveNames(Record):
     """Names of one kind, and what the file tools and sandboxed commands may do with such a file."""
 
     kind: str
@@ -33,16 +33,18 @@ INSTRUCTIONS = (
     *(".windsurfrules", ".github/copilot-instructions.md", ".AGENTS/", ".agents/"),
 )
 TABLE = (
-    Row("settings of an application, with its passwords", (".env", ".env.*", ".envrc")),
-    Row(
+    SensitiveNames("settings of an application, with its passwords", (".env", ".env.*", ".envrc")),
+    SensitiveNames(
         "private keys, and the files that keep them",
         (
             *("*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.ovpn"),
             *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
         ),
     ),
-    Row("credentials of a project's tools", ("credentials.json", "service-account*.json", "kubeconfig", ".htpasswd")),
-    Row(
+    SensitiveNames(
+        "credentials of a project's tools", ("credentials.json", "service-account*.json", "kubeconfig", ".htpasswd")
+    ),
+    SensitiveNames(
         "credentials of a user's tools",
         (
             *(".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".dockercfg"),
@@ -55,7 +57,7 @@ TABLE = (
         ),
         not_created_in="home",
     ),
-    Row(
+    SensitiveNames(
         "histories, which contain typed passwords",
         (
             *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
@@ -63,20 +65,20 @@ TABLE = (
         ),
         not_created_in="home",
     ),
-    Row(
+    SensitiveNames(
         "profiles of browsers and mail programs",
         (".mozilla/", ".thunderbird/", ".config/google-chrome/", ".config/chromium/"),
         not_created_in="home",
     ),
     # Usually part of a repository, whose history contains them anyway; git would take a hidden one for deleted.
-    Row(
+    SensitiveNames(
         "secrets by their name, though often committed",
         ("secrets.yml", "secrets.yaml", "secrets.json", "auth.json"),
         commands="open",
     ),
     # It may hold a token and names the program that `yarn` runs, but no Yarn command works without it.
-    Row("settings of Yarn", (".yarnrc.yml",), commands="read-only"),
-    Row(
+    SensitiveNames("settings of Yarn", (".yarnrc.yml",), commands="read-only"),
+    SensitiveNames(
         "settings of programs that start other programs",
         (
             *(".git", ".gitmodules", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
@@ -88,14 +90,14 @@ TABLE = (
         commands="read-only",
         not_created_in="workspace",
     ),
-    Row(
+    SensitiveNames(
         "instructions that agents follow",
         INSTRUCTIONS,
         tools="read-only",
         commands="read-only",
         not_created_in="workspace",
     ),
-    Row(
+    SensitiveNames(
         "startup files of shells and other programs",
         (
             *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc"),

@@ -9,7 +9,7 @@ import pytest
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError
 from onhand.sandbox.policy import WRITABLE_IN_PART
-from onhand.sensitive_names import EXAMPLES, TABLE, Row
+from onhand.sensitive_names import EXAMPLES, TABLE, SensitiveNames
 from requirements import requirement
 from workplace import backend, give, policy_for, run, workplace
 
@@ -32,7 +32,7 @@ def write(root: Path, path: str) -> None:
 @requirement("actions.confined", "sandbox.same-names")
 @pytest.mark.parametrize("upper", [False, True], ids=["", "upper-case"])
 @pytest.mark.parametrize(("row", "name"), CASES, ids=IDS)
-def test_file_tools_keep_to_the_table(row: Row, name: str, upper: bool, tmp_path: Path) -> None:
+def test_file_tools_keep_to_the_table(row: SensitiveNames, name: str, upper: bool, tmp_path: Path) -> None:
     path = path_of(name).upper() if upper else path_of(name)
     write(tmp_path, path)
     workspace = Workspace(tmp_path)
@@ -73,7 +73,7 @@ def reached(request: pytest.FixtureRequest) -> Iterator[set[str]]:
 
 @requirement("sandbox.secrets-unreadable", "sandbox.same-names")
 @pytest.mark.parametrize(("row", "name"), CASES, ids=IDS)
-def test_sandboxed_commands_keep_to_the_table(row: Row, name: str, reached: set[str]) -> None:
+def test_sandboxed_commands_keep_to_the_table(row: SensitiveNames, name: str, reached: set[str]) -> None:
     path = path_of(name)
     assert (f"read {path}" in reached) is (row.commands != "hidden")
     if name not in WRITABLE_IN_PART and "/" not in name.rstrip("/"):

@@ -11,7 +11,7 @@ from onhand import Filter
 from onhand.cli.main import main
 from onhand.embed import choose
 from onhand.project import Project, load_config, open_index
-from onhand.search.result import Result
+from onhand.search.result import SearchResult
 from onhand.search.validation import parse_time
 from requirements import requirement
 
@@ -29,7 +29,7 @@ Found = list[tuple[str, float]]
 pytestmark = requirement("documents.cli", "documents.python-api", "documents.four-layers-as-tools")
 
 
-def from_python(result: Result) -> Found:
+def from_python(result: SearchResult) -> Found:
     return [(hit.document_id, round(hit.score, 6)) for hit in result.hits]
 
 

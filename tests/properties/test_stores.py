@@ -26,7 +26,7 @@ from onhand.lexical import search_numpy
 from onhand.lexical.scoring import BM25, Ranking
 from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.search.index import Index
-from onhand.search.result import Result
+from onhand.search.result import SearchResult
 from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
 from onhand.store.store import Entry, Store
@@ -211,7 +211,7 @@ class Toy:
         return [vector(0.01, *(words.count(number) for number in range(15))) for words in hashed]
 
 
-def _restricted(result: Result, allowed: set[str]) -> list[Any]:
+def _restricted(result: SearchResult, allowed: set[str]) -> list[Any]:
     return [(hit.document_id, hit.score) for hit in result.hits if hit.document_id in allowed]
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from onhand.agent.events import Answered, Asked, Began, Calling, Ended, Event, Returned
 from onhand.agent.trace import parse_event, serialize_event
 from onhand.errors import InputError, NotFound
-from onhand.fsio import make_directories, open_regular
+from onhand.fsio import make_directories, open_regular, try_lock
 from onhand.serving import write_all
 from onhand.text import one_line
 
@@ -162,14 +162,9 @@ class ConversationFile:
 def _lock_exclusively(descriptor: int) -> bool:
     """Lock the file; return False if another process has it. Where there are no locks, return True."""
     try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):  # Windows, or a file system without locks
-        pass
-    return True
+        return try_lock(descriptor)
+    except OSError:  # a file system without locks
+        return True
 
 
 def conversation_title(goal: str) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from onhand.agent.approval import CallRefusal, Gatekeeper
 from onhand.agent.events import (
@@ -32,6 +32,7 @@ from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError, ModelError, OnhandError, ToolError
 from onhand.formats.message import Message, as_mapping
 from onhand.tools.registry import Call, Result
+from onhand.tools.schema import tool as make_tool
 from onhand.tools.tool import Tool
 
 MAX_CALLS = 128  # per turn; a model that makes more has lost its way
@@ -320,7 +321,19 @@ def make_delegate_tool(
 
     working: set[object] = set()
 
-    async def run(arguments: dict[str, Any]) -> str:
+    @make_tool(
+        description=DELEGATE_DESCRIPTION.format(turns=limits.max_turns),
+        read_only=all(tool.read_only for tool in chosen),
+        max_output_bytes=DELEGATE_MAX_OUTPUT_BYTES,
+        timeout_s=None,  # its turns are limited instead
+        reads=[],  # itself; the calls of a sub-agent wait for what they use
+        writes=[],
+        long_running=True,
+    )
+    async def delegate(
+        name: Annotated[str, "A one-word name for the helper.", {"maxLength": 60}],
+        task: Annotated[str, "Everything it needs to know, and what it should report."],
+    ) -> str:
         if len(working) >= MAX_SUB_AGENTS:
             raise ToolError(f"not run: {len(working)} helpers are already working; call it again when one has answered")
         child = Agent(
@@ -329,36 +342,18 @@ def make_delegate_tool(
             parent.parts,
             approval=parent.approval,
             limits=limits,
-            listeners=[partial(_forward_event, parent, arguments["name"])],
+            listeners=[partial(_forward_event, parent, name)],
         )
         working.add(child)
         try:
-            outcome = await child.run(arguments["task"])
+            outcome = await child.run(task)
         finally:
             working.remove(child)
         if outcome.end == "answer":
             return outcome.text or "(the helper returned an empty answer)"
         raise ToolError(f"the helper stopped without an answer ({outcome.detail}). Its last words: {outcome.text}")
 
-    return Tool(
-        name=DELEGATE,
-        description=DELEGATE_DESCRIPTION.format(turns=limits.max_turns),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "description": "A one-word name for the helper.", "maxLength": 60},
-                "task": {"type": "string", "description": "Everything it needs to know, and what it should report."},
-            },
-            "required": ["name", "task"],
-        },
-        handler=run,
-        read_only=all(tool.read_only for tool in chosen),
-        max_output_bytes=DELEGATE_MAX_OUTPUT_BYTES,
-        timeout_s=None,  # its turns are limited instead
-        reads=[],  # itself; the calls of a sub-agent wait for what they use
-        writes=[],
-        long_running=True,
-    )
+    return delegate
 
 
 def _forward_event(parent: Agent, name: str, event: Event) -> None:

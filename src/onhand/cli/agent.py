@@ -142,7 +142,9 @@ async def _ask(call: Call, tool: Tool, reason: str) -> str:
     """Ask in the terminal; an interrupt or a closed terminal means no."""
     from onhand.formats.message import as_text
 
-    terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
+    terminal.complain(
+        f"{reason}: {terminal.escape_newlines(tool.name)} {terminal.escape_newlines(as_text(call.arguments))}"
+    )
     try:
         while True:
             answer = ANSWERS.get(_read_line(QUESTION).strip().lower()[:1])
@@ -181,7 +183,7 @@ def _show_opening(project: Project) -> None:
     from onhand.agent.prompt import describe_context
 
     for line in describe_context(project.context):
-        terminal.complain(terminal.one_line(line))
+        terminal.complain(terminal.escape_newlines(line))
 
 
 def _show(event: Event) -> None:
@@ -189,7 +191,7 @@ def _show(event: Event) -> None:
 
     line = render_event(event)
     if line:
-        terminal.complain(terminal.one_line(line))
+        terminal.complain(terminal.escape_newlines(line))
 
 
 def _print(outcome: Outcome, as_json: bool) -> int:

@@ -109,7 +109,7 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
     terminal.say(f"Pinned into every prompt ({used:,} of {pinned.max_bytes:,} bytes)", heading=True)
     terminal.print_table([(f"  {file.path}", f"{file.bytes:,} B", _cut_note(file)) for file in pinned.files])
     for path in pinned.missing:
-        terminal.say(f"  {terminal.one_line(path)}  does not exist")
+        terminal.say(f"  {terminal.escape_newlines(path)}  does not exist")
     sections = sum(source.sections for source in searchable)
     terminal.say()
     found = f"{quantity(sections, 'section')} in {quantity(len(searchable), 'file')}"
@@ -143,8 +143,8 @@ def print_sections(result: ContextResult | RulesResult, explain: bool, all_probl
     hits: tuple[SectionHit | RuleHit, ...] = result.hits
     for number, hit in enumerate(hits, 1):
         section, linked_from = hit.section, getattr(hit, "linked_from", ())
-        place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
-        linked = f"  linked from {terminal.one_line(linked_from[0])}" if linked_from else ""
+        place = f"{terminal.escape_newlines(hit.path)}:{section.first_line}-{section.last_line}"
+        linked = f"  linked from {terminal.escape_newlines(linked_from[0])}" if linked_from else ""
         heading = f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{linked}"
         terminal.say(heading, heading=True)
         for contribution in hit.contributions if explain else ():

@@ -158,13 +158,13 @@ def _print_hit(number: int, hit: Hit, explain: bool, is_ranked: bool) -> None:
     from onhand.corpora.document_tools import time_text
 
     score = f"  score {hit.score:.4f}" if is_ranked else ""
-    terminal.say(f"{number}. {terminal.flowing(hit.title or '(no title)')}{score}", heading=True)
+    terminal.say(f"{number}. {terminal.join_lines(hit.title or '(no title)')}{score}", heading=True)
     details = [hit.document_id, hit.author, time_text(hit.created_time)]
-    terminal.say("   " + "  ".join(terminal.flowing(part) for part in details if part))
+    terminal.say("   " + "  ".join(terminal.join_lines(part) for part in details if part))
     for layer in hit.layers if explain else ():
         _print_layer(layer)
     if hit.snippet:
-        terminal.say(f"   {terminal.flowing(hit.snippet)}")
+        terminal.say(f"   {terminal.join_lines(hit.snippet)}")
     terminal.say()
 
 
@@ -199,7 +199,7 @@ def _get(documents: Documents, arguments: argparse.Namespace) -> int:
 
 
 def _print_head(document: dict[str, Any]) -> None:
-    terminal.say(terminal.flowing(document["title"] or "(no title)"), heading=True)
+    terminal.say(terminal.join_lines(document["title"] or "(no title)"), heading=True)
     rows = [(name, document[name]) for name in ("document_id", "author", "created_time", "scope")]
     rows += [
         ("tags", ", ".join(document["tags"])),

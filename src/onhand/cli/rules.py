@@ -87,12 +87,12 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
     terminal.warn_of(found.problems, ALL_PROBLEMS)
     for file in found.files:
         if file.shown_bytes:
-            terminal.say(terminal.one_line(file.path), heading=True)
+            terminal.say(terminal.escape_newlines(file.path), heading=True)
             terminal.say(file.text)
             terminal.say()
     terminal.warn(found.notes)
     rules_found = quantity(sum(1 for file in found.files if file.shown_bytes), "rule file")
-    terminal.say(f"{rules_found} for {terminal.one_line(found.path)}, nearest last")
+    terminal.say(f"{rules_found} for {terminal.escape_newlines(found.path)}, nearest last")
     return 0
 
 
@@ -111,7 +111,7 @@ def _check(rules: Rules, arguments: argparse.Namespace) -> int:
         terminal.print_json({"links": checked, "problems": to_json(problems)})
     else:
         for problem in problems:
-            terminal.say(f"{terminal.one_line(problem.path)}: {terminal.one_line(problem.reason)}")
+            terminal.say(f"{terminal.escape_newlines(problem.path)}: {terminal.escape_newlines(problem.reason)}")
         terminal.say(f"{quantity(len(problems), 'problem')}; {quantity(checked, 'link')} checked")
     return 1 if problems else 0
 

@@ -99,7 +99,11 @@ def _list(registry: Registry, as_json: bool) -> int:
         )
         return 0
     rows = [
-        (tool.name, "read" if tool.read_only else "write", terminal.flowing(tool.description).partition(". ")[0][:100])
+        (
+            tool.name,
+            "read" if tool.read_only else "write",
+            terminal.join_lines(tool.description).partition(". ")[0][:100],
+        )
         for tool in tools
     ]
     terminal.print_table(rows, header=("TOOL", "ACCESS", "DESCRIPTION"))

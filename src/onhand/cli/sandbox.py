@@ -281,7 +281,7 @@ def _restore(arguments: Namespace) -> int:
         restore_file(directory, one, overwrite=exists)
         restored.append(one)
         if not arguments.json:
-            terminal.say(f"restored {terminal.one_line(one.path)}")
+            terminal.say(f"restored {terminal.escape_newlines(one.path)}")
     if arguments.json:
         terminal.print_json({"restored": [one.path for one in restored]})
     return 0
@@ -289,7 +289,9 @@ def _restore(arguments: Namespace) -> int:
 
 def _may_replace(path: str) -> bool:
     """Ask at the terminal."""
-    terminal.complain(f"{terminal.one_line(path)} exists. Move it to quarantine and restore the other one? [y/N]")
+    terminal.complain(
+        f"{terminal.escape_newlines(path)} exists. Move it to quarantine and restore the other one? [y/N]"
+    )
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -297,7 +299,7 @@ def _print_quarantine(files: Sequence[QuarantinedFile], as_json: bool) -> None:
     if as_json:
         terminal.print_json({"files": [{**one._asdict(), "kind": one.kind} for one in files]})
     elif files:
-        rows = [(one.id, one.kind, terminal.one_line(one.path), one.stored) for one in files]
+        rows = [(one.id, one.kind, terminal.escape_newlines(one.path), one.stored) for one in files]
         terminal.print_table(rows, header=("ID", "KIND", "PATH", "NOW IN"))
     else:
         terminal.say("Nothing is in quarantine.")

@@ -74,8 +74,8 @@ def _hit_as_json(hit: FederatedHit) -> dict[str, Any]:
 def _print_hit(number: int, hit: FederatedHit, explain: bool) -> None:
     finding = hit.finding
     mark = f" ({finding.mark})" if finding.mark else ""
-    heading = f"{number}. [{hit.kind}]{mark} {terminal.one_line(finding.title or '(no title)')}"
-    terminal.say(f"{heading}  {terminal.one_line(finding.place)}  score {hit.score:.2f}", heading=True)
+    heading = f"{number}. [{hit.kind}]{mark} {terminal.escape_newlines(finding.title or '(no title)')}"
+    terminal.say(f"{heading}  {terminal.escape_newlines(finding.place)}  score {hit.score:.2f}", heading=True)
     if explain:
         words = "shares no word with the query" if hit.words_rank is None else f"rank {hit.words_rank} of all by words"
         terminal.say(f"   rank {hit.rank} in {hit.kind}, {words}")

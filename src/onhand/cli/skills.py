@@ -61,8 +61,8 @@ def _list(skills: Skills, arguments: argparse.Namespace) -> int:
         return 0
     terminal.warn_of(problems, ALL_PROBLEMS)
     for skill in listed:
-        terminal.say(f"{terminal.flowing(skill.name)}  {terminal.flowing(skill.path)}", heading=True)
-        terminal.say(f"   {terminal.flowing(skill.description)}")
+        terminal.say(f"{terminal.join_lines(skill.name)}  {terminal.join_lines(skill.path)}", heading=True)
+        terminal.say(f"   {terminal.join_lines(skill.description)}")
     terminal.say(quantity(len(listed), "skill") if listed else skills.why_empty() or "")
     return 0
 
@@ -78,9 +78,9 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        name, path = terminal.flowing(hit.name), terminal.flowing(hit.path)
+        name, path = terminal.join_lines(hit.name), terminal.join_lines(hit.path)
         terminal.say(f"{number}. {name}  {path}  score {hit.score:.2f}", heading=True)
-        terminal.say(f"   {terminal.flowing(hit.description)}")
+        terminal.say(f"   {terminal.join_lines(hit.description)}")
         for match in hit.matches:
             _print_match(match, arguments.explain)
         terminal.say()
@@ -95,7 +95,7 @@ def _search_references(skills: Skills, query: str, arguments: argparse.Namespace
         return 0
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        terminal.say(f"{number}. {terminal.flowing(hit.skill)}  score {hit.match.score:.2f}", heading=True)
+        terminal.say(f"{number}. {terminal.join_lines(hit.skill)}  score {hit.match.score:.2f}", heading=True)
         _print_match(hit.match, arguments.explain)
         terminal.say()
     terminal.say(result.reason or quantity(len(result.hits), "section"))
@@ -103,11 +103,11 @@ def _search_references(skills: Skills, query: str, arguments: argparse.Namespace
 
 
 def _print_match(match: SkillMatch, explain: bool) -> None:
-    place = f"{terminal.flowing(match.path)}:{match.lines[0]}-{match.lines[1]}"
+    place = f"{terminal.join_lines(match.path)}:{match.lines[0]}-{match.lines[1]}"
     where = "name and description" if match.kind == "skill" else f"{place}  {' › '.join(match.heading_path)}"
-    terminal.say(f"   {match.score:8.4f}  {terminal.one_line(where)}")
+    terminal.say(f"   {match.score:8.4f}  {terminal.escape_newlines(where)}")
     if match.kind != "skill":
-        terminal.say(f"             {terminal.flowing(match.snippet)}")
+        terminal.say(f"             {terminal.join_lines(match.snippet)}")
     for layer in match.layers if explain else ():
         terminal.say(f"             {layer.name}: rank {layer.rank}, score {layer.score:.4f}, share {layer.share:.4f}")
         for contribution in layer.terms:
@@ -147,11 +147,11 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
         terminal.print_json({"skills": verdicts})
         return 1 if broken else 0
     for path, verdict in checked:
-        terminal.say(f"{terminal.flowing(path)}: {'invalid' if verdict.errors else 'valid'}")
+        terminal.say(f"{terminal.join_lines(path)}: {'invalid' if verdict.errors else 'valid'}")
         for text in verdict.errors:
-            terminal.say(f"   error: {terminal.flowing(text)}")
+            terminal.say(f"   error: {terminal.join_lines(text)}")
         for text in verdict.warnings:
-            terminal.say(f"   warning: {terminal.flowing(text)}")
+            terminal.say(f"   warning: {terminal.join_lines(text)}")
     if not checked:
         terminal.say(skills.why_empty() or "There are no skills to check.")
     else:

@@ -68,17 +68,17 @@ def complain(text: str) -> None:
 
 def warn_of(problems: Sequence[Problem], command: str) -> None:
     """Print the first MAX_WARNINGS problems of files; `command` lists them all."""
-    warn(f"{one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
+    warn(f"{escape_newlines(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
     if len(problems) > MAX_WARNINGS:
         warn([f"and {len(problems) - MAX_WARNINGS:,} more: `{command}` lists them all"])
 
 
-def one_line(text: str) -> str:
+def escape_newlines(text: str) -> str:
     """Return the text on one line, so that no part of it can pass for a line of the command itself."""
     return text.replace("\n", "\\n")
 
 
-def flowing(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return prose on one line, with all white space collapsed."""
     return " ".join(text.split())
 

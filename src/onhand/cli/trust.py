@@ -211,7 +211,7 @@ def _print_proposal(proposal: Proposal) -> None:
             if path in proposal.now.servers:
                 terminal.say(f"{path} has these servers:" if lines else f"{path} has no servers")
                 for line in lines:
-                    terminal.say(f"  {terminal.one_line(line[2:])}")
+                    terminal.say(f"  {terminal.escape_newlines(line[2:])}")
         if not proposal.requests and not proposal.now.servers:
             terminal.say(f"{directory} asks for nothing that needs trust.")
         return
@@ -220,7 +220,7 @@ def _print_proposal(proposal: Proposal) -> None:
         terminal.say(f"{part}:" if lines else f"{part}: nothing in it")
         for line in lines:
             reason = reasons.get(line[2:].partition(" = ")[0]) if line.startswith("+") else None
-            terminal.say(f"  {terminal.one_line(line)}{f'  ({reason})' if reason else ''}")
+            terminal.say(f"  {terminal.escape_newlines(line)}{f'  ({reason})' if reason else ''}")
 
 
 def _ask() -> bool:

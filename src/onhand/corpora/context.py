@@ -10,7 +10,7 @@ import os
 
 from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files
-from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, section_documents, section_places
+from onhand.corpora.file_index import FileCorpus, FileIndex, ParsedFile, section_documents, section_places
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import Contribution, Section
 from onhand.errors import InputError, NotFound
@@ -296,14 +296,14 @@ class Context(FileCorpus):
         """Return whether a root that should be inside the project is a link that leads out of it."""
         return not os.path.isabs(root) and os.path.lexists(directory) and not files.is_inside(directory, self.project)
 
-    def _read_content(self, path: str, text: str) -> FileContent:
+    def _read_content(self, path: str, text: str) -> ParsedFile:
         data, problem, _ = _split_front_matter(text)
         problem = problem or _pinned_problem(data)
         if path in self._pinned_names or data.get("pinned") is True:
-            return FileContent((), {"pinned": True}, problem)
+            return ParsedFile((), {"pinned": True}, problem)
         sections = split_sections(text)
         summary = {"description": _describe(data, sections), "sections": section_places(sections)}
-        return FileContent(section_documents(path, sections, "section", path), summary, problem)
+        return ParsedFile(section_documents(path, sections, "section", path), summary, problem)
 
     def _pinned_text(self, path: str) -> str | None:
         """Return the text of a pinned file, or None if it can no longer be read."""

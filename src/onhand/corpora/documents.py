@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from onhand.corpora.federated import Findings
     from onhand.search.index import Index
-    from onhand.search.result import Hit, Result
+    from onhand.search.result import Hit, SearchResult
     from onhand.store.store import Summary
     from onhand.tools import Tool
 
@@ -377,7 +377,7 @@ class Documents:
 
         return tools_over(self)
 
-    def _page(self, search: Callable[[int], Result], limit: int | None, page: PagePlace) -> DocumentsPage:
+    def _page(self, search: Callable[[int], SearchResult], limit: int | None, page: PagePlace) -> DocumentsPage:
         size, notes = _page_size(limit)
         with self._lock:
             cancellation.check()  # the wait for the lock may have been long

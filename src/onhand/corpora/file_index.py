@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from onhand.document import Filter
     from onhand.embed.embedder import Embedder
     from onhand.lexical.scoring import Ranking
-    from onhand.search.result import Result
+    from onhand.search.result import SearchResult
 
 FORMAT = 6  # of cache files: raise it when a corpus makes something else of the same text, or stores it differently
 MAX_UNUSED_S = 90 * 24 * 3600  # after this time, a cache file is deleted
@@ -124,7 +124,7 @@ MIN_CACHED_BYTES = 32 * 1024  # of all files: fewer are read and indexed in a fe
 PAUSE_PER_SAVE = 50  # times the duration of a save, so that a process that sees many changes spends little on saving
 
 
-class FileContent(Record):
+class ParsedFile(Record):
     """What a corpus made of a file's text."""
 
     documents: Sequence[Document] = ()  # with ids from `document_id`
@@ -153,7 +153,7 @@ class FileIndex:
 
     def __init__(
         self,
-        read: Callable[[str, str], FileContent],
+        read: Callable[[str, str], ParsedFile],
         *,
         max_file_bytes: int,
         path: str | None = None,
@@ -210,7 +210,7 @@ class FileIndex:
         self._restore_store()
         return self._index
 
-    def search(self, query: str, limit: int, wanted: Filter = EVERYTHING, *, explain: bool = True) -> Result:
+    def search(self, query: str, limit: int, wanted: Filter = EVERYTHING, *, explain: bool = True) -> SearchResult:
         """Return the best documents by words and, if an embedder is configured, by meaning."""
         search = self.index.fused if self._by_meaning else self.index.keyword  # `fused` says if it compared only words
         return search(query, wanted, limit, explain=explain)

@@ -26,7 +26,7 @@ from onhand.corpora.blocks import (
     suggest_names,
 )
 from onhand.corpora.federated import Finding, Findings
-from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id
+from onhand.corpora.file_index import FileCorpus, FileIndex, ParsedFile, document_id
 from onhand.corpora.files import Problem
 from onhand.document import Contribution, Document
 from onhand.embed.embedder import Embedder
@@ -462,10 +462,10 @@ def _writing(directory: str) -> Iterator[None]:
         raise StoreError(f"cannot write in {directory}: {describe_fault(error)}") from None
 
 
-def _read_content(path: str, text: str) -> FileContent:
+def _read_content(path: str, text: str) -> ParsedFile:
     note, problem = parse_note(path, text)
     if note is None:
-        return FileContent((), {}, problem)
+        return ParsedFile((), {}, problem)
     document = Document(
         document_id(path, 0),
         f"{note.name} {note.description}",
@@ -476,7 +476,7 @@ def _read_content(path: str, text: str) -> FileContent:
         kind="note",
         source_path=path,
     )
-    return FileContent((document,), {}, problem)
+    return ParsedFile((document,), {}, problem)
 
 
 def _note(document: Document) -> Note:

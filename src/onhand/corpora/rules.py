@@ -23,9 +23,9 @@ from onhand.corpora.blocks import (
 )
 from onhand.corpora.federated import Findings, section_finding
 from onhand.corpora.file_index import (
-    FileContent,
     FileCorpus,
     FileIndex,
+    ParsedFile,
     document_id,
     section_documents,
     section_places,
@@ -594,17 +594,17 @@ def _path(key: str) -> str:
     return path if kind in (RULE, REFERENCE) else key
 
 
-def _read_content(key: str, text: str) -> FileContent:
+def _read_content(key: str, text: str) -> ParsedFile:
     path, kind = _path(key), _kind(key)
     sections = split_sections(text) or [Section(path, (path,), "", 1, 1)]
     documents = section_documents(key, sections, kind, path)
     summary: dict[str, object] = {"sections": section_places(sections)}
     if kind == REFERENCE:
-        return FileContent(documents, summary)
+        return ParsedFile(documents, summary)
     links, problem = first_links(text)
     summary["links"] = [(link.text, link.target, link.path, link.line) for link in links]
     documents += [_link_document(key, number, link) for number, link in enumerate(links, len(sections))]
-    return FileContent(documents, summary, problem)
+    return ParsedFile(documents, summary, problem)
 
 
 def _link_document(key: str, number: int, link: Link) -> Document:

@@ -14,7 +14,7 @@ from onhand.closed_paths import BY_NAME, ClosedPaths
 from onhand.corpora import files, skill_catalog, skill_files, skill_reading
 from onhand.corpora.blocks import corpus_tool, escape, required_query, suggest_names
 from onhand.corpora.federated import Finding, Findings
-from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id, section_documents, section_places
+from onhand.corpora.file_index import FileCorpus, FileIndex, ParsedFile, document_id, section_documents, section_places
 from onhand.corpora.files import Problem
 from onhand.corpora.skill_catalog import SkillCatalog
 from onhand.corpora.skill_files import (
@@ -35,7 +35,7 @@ from onhand.hidden_characters import repair_surrogates
 from onhand.markdown.page import split_sections
 from onhand.record import Record
 from onhand.search.index import FUSED_DEPTH, MAX_LIMIT
-from onhand.search.result import Hit, Layer, Result
+from onhand.search.result import Hit, Layer, SearchResult
 
 # Tags of documents, to narrow a search: the head of a skill (its name, description and metadata), a section of its
 # SKILL.md or of another of its files, and only the latter.
@@ -345,19 +345,19 @@ class Skills(FileCorpus):
         unusable = [Problem(display_path(path), reason) for path, reason in self._index.problems()]
         return changed, [*problems, *self._swept.problems, *self._collisions, *unusable]
 
-    def _read_content(self, path: str, text: str) -> FileContent:
+    def _read_content(self, path: str, text: str) -> ParsedFile:
         directory, inner = split_path(path)
         sections = split_sections(text)
         places = section_places(sections)
         if inner != SKILL_FILE:
             pages = section_documents(path, sections, "reference", path, (PART, REFERENCE), directory)
-            return FileContent(pages, {"sections": places})
+            return ParsedFile(pages, {"sections": places})
         loaded = skill_files.parse_skill(text, self._name_of(directory))
         if loaded.refused:
-            return FileContent((), {}, f"not loaded: {loaded.refused}")
+            return ParsedFile((), {}, f"not loaded: {loaded.refused}")
         parts = section_documents(path, sections, "section", path, (PART,), directory, first_number=1)
         summary = {"skill": _skill_summary(loaded), "sections": [((), 1, 1), *places]}
-        return FileContent([_head(path, directory, loaded), *parts], summary, "; ".join(loaded.warnings) or None)
+        return ParsedFile([_head(path, directory, loaded), *parts], summary, "; ".join(loaded.warnings) or None)
 
     def _name_of(self, directory: str) -> str:
         """Return the last part of a skill's directory, which should be its name."""
@@ -464,7 +464,9 @@ class Skills(FileCorpus):
         hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches(query, [hit]))
         return ReferenceResult(query, hits, None if hits else found.reason or "no reference matches", found.notes)
 
-    def _deepen(self, query: str, wanted: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]) -> Result:
+    def _deepen(
+        self, query: str, wanted: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]
+    ) -> SearchResult:
         """Return the best `depth` hits or, while they are not enough and there are more, four times as many."""
         result = self._index.search(query, depth, wanted, explain=False)  # few of these hits are shown
         if len(result.hits) < depth or depth >= MAX_DEPTH or is_enough(result.hits):

@@ -24,7 +24,7 @@ from onhand.grpc import search_pb2 as wire
 from onhand.grpc.statuses import error_of
 from onhand.net import LOOPBACK_HOST, is_loopback
 from onhand.search.index import AS_DECLARED, BATCH, DEFAULT_LIMIT, MAX_LIMIT, Stats, Written
-from onhand.search.result import Result
+from onhand.search.result import SearchResult
 from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query
 
 P = ParamSpec("P")
@@ -65,7 +65,7 @@ RpcGenerator = Generator[RpcRequest, Any, T]
 
 def keyword(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
-) -> RpcGenerator[Result]:
+) -> RpcGenerator[SearchResult]:
     """Return the documents that best match the query's words; `explain` adds which words matched."""
     request = wire.KeywordSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
     return (yield from _fetch_pages("KeywordSearch", request, request.query, limit))
@@ -76,7 +76,7 @@ def semantic(
     filter: Filter = EVERYTHING,
     limit: int = DEFAULT_LIMIT,
     min_score: float | str | None = AS_DECLARED,
-) -> RpcGenerator[Result]:
+) -> RpcGenerator[SearchResult]:
     """Return the documents closest in meaning to the query, with a cosine of at least `min_score`."""
     request = wire.SemanticSearchRequest(query=validate_query(query), filter=_filter_message(filter))
     if min_score != AS_DECLARED:
@@ -86,7 +86,7 @@ def semantic(
 
 def filter(
     filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, order_by: str = "created_time desc"
-) -> RpcGenerator[Result]:
+) -> RpcGenerator[SearchResult]:
     """Return the documents that pass the filter, in order, without scores."""
     request = wire.FilterRequest(filter=_filter_message(filter), order_by=order_by)
     return (yield from _fetch_pages("FilterDocuments", request, "", limit))
@@ -94,7 +94,7 @@ def filter(
 
 def fused(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
-) -> RpcGenerator[Result]:
+) -> RpcGenerator[SearchResult]:
     """Search by words and by meaning; without an embedder, search by words alone, with a note that says so."""
     request = wire.FusedSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
     return (yield from _fetch_pages("FusedSearch", request, request.query, limit))
@@ -142,7 +142,7 @@ def stats() -> RpcGenerator[Stats]:
     return translate.stats_of(response)
 
 
-def _fetch_pages(method: str, request: Any, query: str, limit: int) -> RpcGenerator[Result]:
+def _fetch_pages(method: str, request: Any, query: str, limit: int) -> RpcGenerator[SearchResult]:
     """Request pages until there are `limit` hits, or no more pages."""
     value: object = limit  # callers may ignore the annotation
     if not isinstance(value, int) or value < 1:

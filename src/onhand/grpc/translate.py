@@ -17,7 +17,7 @@ from onhand.document import EVERYTHING, Contribution, Document, Filter
 from onhand.errors import InputError
 from onhand.grpc import search_pb2 as wire
 from onhand.search.index import AS_DECLARED, Stats, Written
-from onhand.search.result import Hit, Layer, Result
+from onhand.search.result import Hit, Layer, SearchResult
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import DocumentsPage, TextPart
@@ -120,11 +120,11 @@ def _fit_tags(tags: Sequence[str]) -> list[str]:
     return fitting
 
 
-def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) -> Result:
+def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) -> SearchResult:
     """Return the pages of one search as the result of an Index. The text of a hit is its snippet."""
     first, last = responses[0], responses[-1]
     hits = [_hit_of(hit, query) for response in responses for hit in response.hits]
-    return Result(
+    return SearchResult(
         tuple(hits[:limit]),
         None if hits else first.reason or None,
         tuple(dict.fromkeys(note for response in responses for note in response.notes)),

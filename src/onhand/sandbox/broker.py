@@ -73,7 +73,7 @@ class Unclear(Exception):  # no failure: the kernel carries out the call
     """The arguments of a call cannot be resolved."""
 
 
-class Call:
+class SystemCall:
     """A system call that waits for an answer, and what its process says about it."""
 
     def __init__(self, listener: int) -> None:
@@ -255,7 +255,7 @@ class Broker:
     def answer(self, listener: int) -> None:
         """Answer the next call."""
         try:
-            call = Call(listener)
+            call = SystemCall(listener)
         except OSError:  # its process was killed
             return
         try:
@@ -295,7 +295,7 @@ class Broker:
         except OSError:
             return None
 
-    def _carry_out(self, call: Call) -> bool:
+    def _carry_out(self, call: SystemCall) -> bool:
         """Carry out a call; return False to let it go on in the kernel."""
         name, arguments = self._call_names[call.number], call.arguments
         if self._metadata is not None and self._metadata.covers(name):
@@ -309,7 +309,7 @@ class Broker:
             name, arguments = _WITH_DIRECTORY[name](*arguments)
         return self._answers[name](call, *arguments)
 
-    def _at_place(self, call: Call, at: int, address: int, act: "Callable[[Place], bool]") -> bool:
+    def _at_place(self, call: SystemCall, at: int, address: int, act: "Callable[[Place], bool]") -> bool:
         path = call.read_path(address).rstrip(b"/")
         above, slash, name = path.rpartition(b"/")
         if name in (b"", b".", b".."):
@@ -320,7 +320,7 @@ class Broker:
         finally:
             place.close()
 
-    def _openat(self, call: Call, at: int, address: int, flags: int, mode: int, *_: int) -> bool:
+    def _openat(self, call: SystemCall, at: int, address: int, flags: int, mode: int, *_: int) -> bool:
         path = call.read_path(address)
         if flags & _UNUSUAL_FLAGS or path.endswith(b"/"):
             return False
@@ -332,33 +332,33 @@ class Broker:
             return True
         return self._at_place(call, at, address, lambda place: self._open_at(call, place, flags, mode))
 
-    def _mkdirat(self, call: Call, at: int, address: int, mode: int, *_: int) -> bool:
+    def _mkdirat(self, call: SystemCall, at: int, address: int, mode: int, *_: int) -> bool:
         return self._at_place(call, at, address, lambda place: self._make_directory(call, place, mode))
 
-    def _symlinkat(self, call: Call, target: int, at: int, address: int, *_: int) -> bool:
+    def _symlinkat(self, call: SystemCall, target: int, at: int, address: int, *_: int) -> bool:
         path = call.read_path(target)
         return self._at_place(call, at, address, lambda place: self._make_link(call, place, path))
 
-    def _unlinkat(self, call: Call, at: int, address: int, flags: int, *_: int) -> bool:
+    def _unlinkat(self, call: SystemCall, at: int, address: int, flags: int, *_: int) -> bool:
         is_directory = bool(flags & _REMOVE_DIRECTORY)
         return self._at_place(call, at, address, lambda place: self._remove(call, place, is_directory))
 
-    def _renameat(self, call: Call, *arguments: int) -> bool:
+    def _renameat(self, call: SystemCall, *arguments: int) -> bool:
         return self._at_places(call, arguments, lambda old, new: self._rename(call, old, new, 0))
 
-    def _renameat2(self, call: Call, *arguments: int) -> bool:
+    def _renameat2(self, call: SystemCall, *arguments: int) -> bool:
         return self._at_places(call, arguments, lambda old, new: self._rename(call, old, new, arguments[4]))
 
-    def _linkat(self, call: Call, *arguments: int) -> bool:
+    def _linkat(self, call: SystemCall, *arguments: int) -> bool:
         return self._at_places(call, arguments, lambda old, new: self._link(call, old, new, arguments[4]))
 
-    def _at_places(self, call: Call, arguments: tuple[int, ...], act: "Callable[[Place, Place], bool]") -> bool:
+    def _at_places(self, call: SystemCall, arguments: tuple[int, ...], act: "Callable[[Place, Place], bool]") -> bool:
         at, old, other, new = arguments[:4]
         return self._at_place(
             call, at, old, lambda source: self._at_place(call, other, new, lambda target: act(source, target))
         )
 
-    def _open_at(self, call: Call, place: Place, flags: int, mode: int) -> bool:
+    def _open_at(self, call: SystemCall, place: Place, flags: int, mode: int) -> bool:
         is_shared = place.identity == self._shared_memory
         if not is_shared and place.identity not in self._closed:
             return False
@@ -416,7 +416,7 @@ class Broker:
             os.link(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory, follow_symlinks=False)
             os.unlink(name, dir_fd=self._reserve)
 
-    def _make_directory(self, call: Call, place: Place, mode: int) -> bool:
+    def _make_directory(self, call: SystemCall, place: Place, mode: int) -> bool:
         if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
             return False
         if not self._directories:
@@ -432,14 +432,14 @@ class Broker:
         call.answer()
         return True
 
-    def _make_link(self, call: Call, place: Place, target: bytes) -> bool:
+    def _make_link(self, call: SystemCall, place: Place, target: bytes) -> bool:
         if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
             return False
         os.symlink(target, place.name, dir_fd=place.directory)
         call.answer()
         return True
 
-    def _remove(self, call: Call, place: Place, is_directory: bool) -> bool:
+    def _remove(self, call: SystemCall, place: Place, is_directory: bool) -> bool:
         found = place.find()
         if found is None or is_directory != stat.S_ISDIR(found.st_mode):
             return False
@@ -479,7 +479,7 @@ class Broker:
         else:
             self._files.append(name)
 
-    def _rename(self, call: Call, source: Place, target: Place, flags: int) -> bool:
+    def _rename(self, call: SystemCall, source: Place, target: Place, flags: int) -> bool:
         found, replaced = source.find(), target.find()
         if found is None or flags & ~_NO_REPLACE:
             return False
@@ -501,7 +501,7 @@ class Broker:
         kernel.rename(source.directory, source.name, target.directory, target.name, _EXCHANGE)
         self._remove_file(source, replaced)
 
-    def _link(self, call: Call, source: Place, target: Place, flags: int) -> bool:
+    def _link(self, call: SystemCall, source: Place, target: Place, flags: int) -> bool:
         """Give shared memory a second name, as the C library does with a new semaphore."""
         found = source.find()
         if source.identity != self._shared_memory or target.identity != self._shared_memory or flags:
@@ -521,7 +521,7 @@ class Broker:
         call.answer()
         return True
 
-    def _open_terminal(self, call: Call, flags: int) -> bool:
+    def _open_terminal(self, call: SystemCall, flags: int) -> bool:
         """Open a new terminal, whose other end only this command can open."""
         if len(self._terminals) >= MAX_TERMINALS:
             return False
@@ -539,7 +539,7 @@ class Broker:
         call.hand_over(ours, flags)
         return True
 
-    def _may_create(self, call: Call, place: Place) -> bool:
+    def _may_create(self, call: SystemCall, place: Place) -> bool:
         return self._may_change(call, place, None)
 
     def _is_closed(self, place: Place, found: os.stat_result | None) -> bool:
@@ -547,7 +547,7 @@ class Broker:
         is_protected = found is not None and _identify(found) in self._protected
         return is_protected or _fold(place.name) in self._closed[place.identity]
 
-    def _may_change(self, call: Call, place: Place, found: os.stat_result | None) -> bool:
+    def _may_change(self, call: SystemCall, place: Place, found: os.stat_result | None) -> bool:
         """Return whether the command may create, remove or replace a name in one of the directories."""
         if self._is_closed(place, found):
             self._note_closed(place)
@@ -596,7 +596,7 @@ def _show(name: bytes) -> str:
     return repr(name.decode("utf-8", "replace")[:MAX_SHOWN])
 
 
-def _umask_of(call: Call) -> int:
+def _umask_of(call: SystemCall) -> int:
     return _number_in(call.read_status(), b"Umask:", 8)
 
 

@@ -9,7 +9,7 @@ from onhand import cancellation
 from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
 from onhand.record import Record
-from onhand.search.result import Hit, Layer, Result
+from onhand.search.result import Hit, Layer, SearchResult
 from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
 from onhand.store.store import Entry
 
@@ -129,7 +129,7 @@ class Index:
         offset: int = 0,
         *,
         explain: bool = True,
-    ) -> Result:
+    ) -> SearchResult:
         """Return the documents with the best BM25 scores; without `explain`, the hits do not list their terms."""
         query, filter = validate_query(query), validate_filter(filter)
         with self.store.snapshot():
@@ -144,7 +144,7 @@ class Index:
         limit: int = DEFAULT_LIMIT,
         min_score: float | str | None = AS_DECLARED,
         offset: int = 0,
-    ) -> Result:
+    ) -> SearchResult:
         """Return the documents that are closest in meaning, with a cosine of at least `min_score`."""
         query, filter = validate_query(query), validate_filter(filter)
         if not query.strip():
@@ -164,7 +164,7 @@ class Index:
         limit: int = DEFAULT_LIMIT,
         order_by: str = "created_time desc",
         offset: int = 0,
-    ) -> Result:
+    ) -> SearchResult:
         """Return the documents that pass a filter, in order, without scores."""
         filter = validate_filter(filter)
         _depth(limit, offset)
@@ -172,7 +172,7 @@ class Index:
             ids = self.store.scan(filter, order_by, limit + 1, offset)
             hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
             reason = None if hits else self._explain_filter(filter)
-            return Result(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
+            return SearchResult(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
 
     def fused(
         self,
@@ -184,7 +184,7 @@ class Index:
         weights: Mapping[str, float] | None = None,
         *,
         explain: bool = True,
-    ) -> Result:
+    ) -> SearchResult:
         """Fuse keyword and semantic search into scores from 0 to 1; without an embedder, search by keyword and note it.
 
         The method "adaptive" combines scores, weighted by how the query scores in the whole index, so that a filter
@@ -394,11 +394,11 @@ class Index:
         limit: int,
         offset: int,
         why_empty: Callable[[], str],
-    ) -> Result:
+    ) -> SearchResult:
         page = ranked[offset : offset + limit]
         hits = self._hits([(match.id, match.score, layers) for match, layers in page], query)
         reason = None if hits else "there are no further hits" if offset and ranked else why_empty()
-        return Result(hits, reason, more=len(ranked) > offset + limit)
+        return SearchResult(hits, reason, more=len(ranked) > offset + limit)
 
     def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
         cancellation.check()

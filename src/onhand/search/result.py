@@ -51,7 +51,7 @@ class Hit(Record):
         return best_window(self.text, self.query, get_ranking().tokenizer)
 
 
-class Result(Record):
+class SearchResult(Record):
     """The hits of a search. `reason` says why there are none, `notes` what the caller should know."""
 
     hits: tuple[Hit, ...]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora import file_index, files
-from onhand.corpora.file_index import FileContent, FileIndex, document_id
+from onhand.corpora.file_index import FileIndex, ParsedFile, document_id
 from onhand.document import Document
 from onhand.embed.embedder import Embedder, HashingEmbedder, Kind
 from onhand.errors import EmbedderError
@@ -36,11 +36,11 @@ class Lines:
             self._read, max_file_bytes=10_000, path=str(path) if path else None, embedder=embedder
         )
 
-    def _read(self, path: str, text: str) -> FileContent:
+    def _read(self, path: str, text: str) -> ParsedFile:
         self.reads.append(path)
         lines = text.splitlines()
         documents = [Document(document_id(path, number), "", line) for number, line in enumerate(lines)]
-        return FileContent(documents, {"first": lines[:1]}, "it is sad" if "sad" in text else None)
+        return ParsedFile(documents, {"first": lines[:1]}, "it is sad" if "sad" in text else None)
 
     def look(self) -> bool:
         swept, _ = files.sweep(str(self.root))

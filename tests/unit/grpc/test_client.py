@@ -15,7 +15,7 @@ from onhand.errors import RemoteError, StoreError, Unauthenticated
 from onhand.grpc import AsyncClient, Client, ServerSettings
 from onhand.grpc import client as rpc_methods
 from onhand.grpc import search_pb2 as wire
-from onhand.search.result import Hit, Result
+from onhand.search.result import Hit, SearchResult
 from requirements import requirement
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -52,7 +52,7 @@ def client(running: Running) -> Iterator[Client]:
         yield it
 
 
-def seen(result: Result) -> tuple[object, ...]:
+def seen(result: SearchResult) -> tuple[object, ...]:
     """A result but for what is not sent: the text that a snippet is cut from, and where it came from."""
     hits = tuple((hit.snippet, *hit._replace(text="", source_path="")) for hit in result.hits)
     return (hits, *result[1:])
@@ -64,7 +64,7 @@ def test_the_client_returns_what_the_index_returns(
     index: Index, client: Client, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     there, here = getattr(client, method)(*args, **kwargs), getattr(index, method)(*args, **kwargs)
-    assert isinstance(there, Result)
+    assert isinstance(there, SearchResult)
     assert all(isinstance(hit, Hit) for hit in there.hits)
     assert seen(there) == seen(here)
 
@@ -74,9 +74,9 @@ def test_the_client_returns_what_the_index_returns(
 def test_the_async_client_returns_the_same(
     index: Index, running: Running, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    async def asked() -> Result:
+    async def asked() -> SearchResult:
         async with AsyncClient(running.address) as client:
-            result: Result = await getattr(client, method)(*args, **kwargs)
+            result: SearchResult = await getattr(client, method)(*args, **kwargs)
             return result
 
     assert seen(asyncio.run(asked())) == seen(getattr(index, method)(*args, **kwargs))
