@@ -415,6 +415,17 @@ def _given(arguments: list[str]) -> None:
     _raw({**_shaken("given"), "tools/list": {"result": {"tools": tools}}, "tools/call": called})
 
 
+def _repeating(arguments: list[str]) -> None:
+    """Lists what is in a file; every call is answered with what it was called with."""
+
+    def called(asked: Any) -> Any:
+        said = {"name": asked["params"]["name"], "arguments": asked["params"].get("arguments")}
+        return {"result": {"content": [{"type": "text", "text": json.dumps(said, sort_keys=True)}]}}
+
+    tools = json.loads(Path(arguments[0]).read_text())
+    _raw({**_shaken("repeating"), "tools/list": lambda _: {"result": {"tools": tools}}, "tools/call": called})
+
+
 def _nested(arguments: list[str]) -> None:
     """Lists a good tool, and one whose schema has lists in lists, so many as its first argument says."""
     deep = b"[" * int(arguments[0]) + b"]" * int(arguments[0])
@@ -542,6 +553,7 @@ PROGRAMS = {
     "malformed": _malformed,
     "unfit": _unfit,
     "given": _given,
+    "repeating": _repeating,
     "half": _half,
     "nested": _nested,
     "skilled": _skilled,

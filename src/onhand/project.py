@@ -514,14 +514,17 @@ class Project:
         return Approvals(os.path.join(_approvals_directory(), f"{self._owner_of_servers}.json"), self.config.mcp.trust)
 
     def known_lists(self) -> dict[str, UpstreamLists]:
-        """Return the cached lists of the servers, without starting any."""
+        """Return the cached lists of the servers, without starting any, and the problems with tool settings."""
+        from onhand.mcp.offered_tools import offer_tools
         from onhand.mcp.upstream_lists import load_lists
 
-        known = {
-            server.key: load_lists(self._lists_directory, server.key, server.identity)
-            for server in self.server_list.servers
-        }
-        return {key: listing for key, listing in known.items() if listing is not None}
+        known = {}
+        for server in self.server_list.servers:
+            lists = load_lists(self._lists_directory, server.key, server.identity)
+            if lists is not None:
+                problems = offer_tools(server.key, server.tools, lists.tools).problems
+                known[server.key] = lists._replace(problems=(*problems, *lists.problems))
+        return known
 
     @property
     def _lists_directory(self) -> str | None:

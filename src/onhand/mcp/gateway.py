@@ -217,7 +217,8 @@ class GatewayTools:
         if problems:
             more = f"; and {len(problems) - MAX_NAMED_PROBLEMS:,} more" if len(problems) > MAX_NAMED_PROBLEMS else ""
             lines.append(f"Not usable: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.")
-        blocked = sum(server.blocked for server in servers)
+        disabled, blocked = (sum(getattr(one, state) for one in servers) for state in ("disabled", "blocked"))
+        lines += [f"Disabled by the user: {quantity(disabled, 'tool')}."] if disabled else []
         return [*lines, f"Waiting for a person's approval: {quantity(blocked, 'tool')}."] if blocked else lines
 
 
@@ -410,7 +411,7 @@ class Gateway(ProxySurface):
     def _always_listed(self) -> list[types.Tool]:
         wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}
         routes = self.upstreams.routes() if wanted else ()
-        return [route.tool for route in routes if (route.key, route.upstream_name) in wanted and not route.blocked]
+        return [route.tool for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
 
 
 def _instructions(keys: tuple[str, ...], local: LocalSurface | None) -> str | None:

@@ -1,7 +1,7 @@
 """Serve one upstream server as if clients were connected to it directly.
 
-Nothing is renamed, searched or cut, but tools that are not approved are left out. This is for a client that knows its
-server and wants approvals, health checks and reconnection for it.
+Nothing is searched or cut and only the user renames, but tools that are disabled or not approved are left out. This is
+for a client that knows its server and wants approvals, tool settings, health checks and reconnection for it.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import forwarded_meta, is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import EXTENSION
+from onhand.mcp.offered_tools import OfferedTool
 from onhand.mcp.surface import Method, RequestContext
 from onhand.mcp.upstream_catalog import tool_for_era
 from onhand.mcp.upstream_routes import public_address, public_name
@@ -57,15 +58,19 @@ class PassThrough(ProxySurface):
     async def list_tools(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """Return the server's page without tools that are blocked or not checked yet.
+        """Return the server's page without tools that are disabled, blocked or not checked yet.
 
         Clients are notified when a tool has been checked.
         """
         listed = await self._list_page(ctx, types.ListToolsRequest, types.ListToolsResult, params)
-        approved = [tool for tool in listed.tools if self.upstreams.is_approved(self._key, tool)]
-        if len(approved) < len(listed.tools):
+        routes = [self.upstreams.approved_route(self._key, tool) for tool in listed.tools]
+        if None in routes:
             self.upstreams.client(self._key).refresh()
-        tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in approved]
+        tools = [
+            tool_for_era(_apply_settings(tool, route.offered), is_modern(ctx.protocol_version))
+            for tool, route in zip(listed.tools, routes, strict=True)
+            if route is not None and route.is_usable
+        ]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(
@@ -138,3 +143,11 @@ class PassThrough(ProxySurface):
         return await self.upstreams.request(  # type: ignore[no-any-return]
             self._key, ctx, request(params=forwarded_params), result
         )
+
+
+def _apply_settings(tool: types.Tool, offered: OfferedTool) -> types.Tool:
+    """Return a tool as the user's settings present it."""
+    if offered.name == tool.name and not offered.changes:
+        return tool
+    fields = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return types.Tool.model_validate({**fields, **offered.changes, "name": offered.name})

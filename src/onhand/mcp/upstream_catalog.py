@@ -3,7 +3,7 @@
 What servers write is cleaned before clients or models see it, and what is blocked can be neither found nor called.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError
 from onhand.hidden_characters import is_hidden_in, sanitize, sanitize_json
 from onhand.mcp.approvals import Approvals, definition_of, fingerprint, scan_definition
+from onhand.mcp.offered_tools import offer_tools
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.suspicions import MAX_DEPTH, texts_in
 from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, save_lists
@@ -23,9 +24,10 @@ from onhand.search.index import Index
 from onhand.search.result import Hit
 from onhand.search.validation import validate_document
 from onhand.store.memory import MemoryStore
-from onhand.tools.catalog import Catalog, ToolSearchResult
+from onhand.tools.catalog import Catalog, ToolHit, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool, split_id
 
+MAX_MENTIONED = 3  # disabled tools in the notes of a search
 BATCH = 100  # tools that are taken in before other tasks run again: some hundredths of a second
 
 
@@ -41,13 +43,18 @@ class UpstreamCatalog:
     """Everything that the upstream servers offer. It never talks to a server."""
 
     def __init__(
-        self, keys: Collection[str], approvals: Approvals, tools: Catalog, lists_directory: str | None = None
+        self,
+        servers: Mapping[str, ServerConfig],
+        approvals: Approvals,
+        tools: Catalog,
+        lists_directory: str | None = None,
     ) -> None:
-        """`keys` are the servers; `lists_directory` caches their lists for the next start."""
+        """`servers` are by their keys; `lists_directory` caches their lists for the next start."""
         self.tools = tools
         self.routes = Routes()
         self.on_changed: list[Callable[[], object]] = []  # called after a list was taken in
-        self._keys = keys
+        self._servers = servers
+        self._disabled_tools = Catalog()  # which a search names without finding them
         self._approvals = approvals
         self._lists_directory = lists_directory
         self._index = Index(MemoryStore())  # of resources, templates, prompts and skills
@@ -55,6 +62,7 @@ class UpstreamCatalog:
         self._intakes: dict[str, object] = {}  # key → identity of the latest intake, which ends an earlier one
         self._searchable: dict[str, dict[str, str]] = {}  # key → public name → fingerprint of what `tools` has
         self._problems: dict[str, tuple[str, ...]] = {}
+        self._settings_problems: dict[str, tuple[str, ...]] = {}
 
     def blocked_server(self, server: ServerConfig) -> str | None:
         """Return why a server may not be started or contacted, or None."""
@@ -86,8 +94,8 @@ class UpstreamCatalog:
         return key in self._problems
 
     def problems(self, key: str) -> tuple[str, ...]:
-        """Return what cannot be used of a server's lists."""
-        return self._problems.get(key, ())
+        """Return what cannot be used of a server's lists, and of the user's settings for its tools."""
+        return (*self._settings_problems.get(key, ()), *self._problems.get(key, ()))
 
     def refresh(self) -> None:
         """Apply approvals that were given since, by any process."""
@@ -103,6 +111,8 @@ class UpstreamCatalog:
             nearest = self.nearest(name)
             advice = f"Did you mean {' or '.join(nearest)}?" if nearest else "Find tools with search_tools."
             raise NotFound(f"There is no tool {name[:200]!r}. {advice}")
+        if route.offered.disabled:
+            raise ToolError(f"{_describe_disabled(route)}. Use another tool, or ask the user.")
         if route.blocked:
             raise ToolError(
                 f"{name} is blocked because it {route.blocked}. "
@@ -110,15 +120,13 @@ class UpstreamCatalog:
             )
         return route
 
-    def is_approved(self, key: str, tool: types.Tool) -> bool:
-        """Return whether a tool may be called and is still the one that was checked."""
+    def approved_route(self, key: str, tool: types.Tool) -> Route | None:
+        """Return the route to a listed tool if it is approved and still the one that was checked."""
         self.refresh()
-        try:
-            route = self.routes.tools.get(public_name(key, tool.name))
-        except InputError:
-            return False
+        route = self.routes.tool_of(key, tool.name)
         definition = definition_of(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
-        return route is not None and not route.blocked and route.fingerprint == fingerprint(definition)
+        is_same = route is not None and not route.blocked and route.fingerprint == fingerprint(definition)
+        return route if is_same else None
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """Return the tools that an unknown name may have meant."""
@@ -129,11 +137,24 @@ class UpstreamCatalog:
         """Return the tools that match a query best, each with the words that it was found by."""
         self.refresh()
         result = self.tools.search(query, limit, explain=True)
-        server = next((term.name for term in result.unknown if term.name in self._keys), "")
+        server = next((term.name for term in result.unknown if term.name in self._servers), "")
         if server and not result.hits:
             result = result._replace(reason=f"no tool of {server} can be used now")
-        unknown = (term for term in result.unknown if term.name not in self._keys)
-        return result._replace(unknown=tuple(term._replace(nearest=_tool_names(term.nearest)) for term in unknown))
+        unknown = (term for term in result.unknown if term.name not in self._servers)
+        result = result._replace(unknown=tuple(term._replace(nearest=_tool_names(term.nearest)) for term in unknown))
+        return self._mention_disabled(result) if len(self._disabled_tools) else result
+
+    def _mention_disabled(self, result: ToolSearchResult) -> ToolSearchResult:
+        """Add a note about each disabled tool that the query names or that fits it as well as what was found."""
+        disabled = self._disabled_tools.search(result.query, MAX_MENTIONED, explain=True)
+        fewest = max((_count_words(hit) for hit in result.hits), default=0)
+        mentioned = (hit.name for hit in disabled.hits if not hit.terms or _count_words(hit) >= fewest)
+        routes = [self.routes.tools[name] for name in mentioned]
+        names = {term.name for term in disabled.unknown}
+        return result._replace(
+            unknown=tuple(term for term in result.unknown if term.name in names or not disabled.hits),
+            notes=(*result.notes, *map(_describe_disabled, routes)),
+        )
 
     def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
         """Return the tools, resources and prompts that match an intent."""
@@ -176,17 +197,20 @@ class UpstreamCatalog:
                 scans[short] = scan_definition(definition)
             if number % BATCH == 0:
                 yield
+        offered = offer_tools(key, self._servers[key].tools, tools.values())
+        self._settings_problems[key] = offered.problems if "tools" not in lists.unread else ()
         upstream_names = {tool["name"] for tool in tools.values()}
         others = {route.upstream_name for route in self.routes.tools.values() if route.key != key} - upstream_names
         blocked = self._approvals.screen(key, definitions, others, scans)
         routes: dict[str, Route] = {}
         for number, (name, tool) in enumerate(tools.items(), 1):
             short = _short_name(key, name)
+            how = offered.tools[tool["name"]]
+            name = name if how.name == tool["name"] else public_name(key, how.name)
             try:
-                rendered = _render_tool(name, tool)
-                routes[name] = Route(
-                    key, tool["name"], fingerprint(definitions[short]), rendered, blocked.get(short, "")
-                )
+                rendered = _render_tool(name, {**tool, **how.changes})
+                pin = fingerprint(definitions[short])
+                routes[name] = Route(key, tool["name"], pin, rendered, blocked.get(short, ""), how)
             except ValidationError as error:
                 problems.append(str(error).splitlines()[0])
             if number % BATCH == 0:
@@ -204,8 +228,11 @@ class UpstreamCatalog:
                 self._take_in(other, lists)
 
     def _update_search(self, key: str, routes: Mapping[str, Route], problems: list[str]) -> Iterator[None]:
+        self._disabled_tools.clear(server=key)
+        disabled = [route for route in routes.values() if route.offered.disabled]
+        self._disabled_tools.add(catalog_tool(route.tool, key) for route in disabled)
         searchable = self._searchable.setdefault(key, {})
-        usable = {name: route for name, route in routes.items() if not route.blocked}
+        usable = {name: route for name, route in routes.items() if route.is_usable}
         removed = [name for name in searchable if name not in usable]
         for start in range(0, len(removed), BATCH):
             batch = removed[start : start + BATCH]
@@ -275,6 +302,15 @@ def _tools_by_public_name(key: str, lists: UpstreamLists, problems: list[str]) -
         elif first is not tool:
             problems.append(f"two of its tools would be called {name}: only {first['name'][:100]!r} is used")
     return tools
+
+
+def _describe_disabled(route: Route) -> str:
+    return f"{route.tool.name} is disabled: {route.offered.disabled}"
+
+
+def _count_words(hit: ToolHit) -> int:
+    """Return how many words of the query a tool was found by."""
+    return len({term for term, *_ in hit.terms})
 
 
 def _tool_names(ids: Iterable[str]) -> tuple[str, ...]:

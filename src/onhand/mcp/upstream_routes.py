@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import mcp_types as types
 
-from onhand.errors import InputError, NotFound
+from onhand.errors import InputError, NotFound, ToolError
 from onhand.hidden_characters import is_hidden_in
 from onhand.markdown.frontmatter import read_front_matter
+from onhand.mcp.offered_tools import OfferedTool
 from onhand.mcp.upstream_lists import UpstreamLists
 from onhand.text import digest
 from onhand.tools.tool import NAME
@@ -63,9 +64,21 @@ class Route(NamedTuple):
 
     key: str  # of the server
     upstream_name: str
-    fingerprint: str
+    fingerprint: str  # of what the server says about it
     tool: types.Tool  # as clients see it, under its public name
-    blocked: str = ""  # why it can be neither found nor called
+    blocked: str = ""  # why it can be neither found nor called, until a person has approved it
+    offered: OfferedTool = OfferedTool("")  # what the user's settings make of it
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be found and called."""
+        return not self.blocked and not self.offered.disabled
+
+    def fill_in(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call with those that the user has set; raise ToolError if the caller sets them."""
+        if taken := sorted(self.offered.hidden.intersection(arguments)):
+            raise ToolError(f"{self.tool.name} has no argument {taken[0]!r}. Call it without.")
+        return {**arguments, **self.offered.preset}
 
 
 class Routes:
@@ -73,6 +86,7 @@ class Routes:
 
     def __init__(self) -> None:
         self.tools: dict[str, Route] = {}  # by public name
+        self._public_names: dict[tuple[str, str], str] = {}  # key, upstream name → public name
         self._prompts: dict[str, tuple[str, str]] = {}  # public name → key, upstream name
         self._owners: dict[str, set[str]] = {}  # URI → keys of the servers that listed or mentioned it
         self._files: dict[str, dict[str, ListedFile]] = {}  # key → URI of a skill's file → what its list says
@@ -80,6 +94,12 @@ class Routes:
     def replace_tools(self, key: str, routes: Mapping[str, Route]) -> None:
         """Replace the tools of one server."""
         self.tools = {name: route for name, route in self.tools.items() if route.key != key} | dict(routes)
+        self._public_names = {(route.key, route.upstream_name): name for name, route in self.tools.items()}
+
+    def tool_of(self, key: str, upstream_name: str) -> Route | None:
+        """Return the route to a tool by its server's name for it."""
+        name = self._public_names.get((key, upstream_name))
+        return None if name is None else self.tools[name]
 
     def replace_others(self, key: str, lists: UpstreamLists) -> list[str]:
         """Replace the prompts, resources and skill files of one server, and return the problems with them."""

@@ -104,7 +104,7 @@ class JoinedServers:
 
 def upstream_tools(registry: Upstreams, taken: Set[str] = frozenset()) -> list[Tool]:
     """Return the tools that may be called, except those whose name is taken."""
-    routes = (route for route in registry.routes() if not route.blocked)
+    routes = (route for route in registry.routes() if route.is_usable)
     return [_make_tool(registry, route) for route in routes if route.tool.name not in taken]
 
 

@@ -46,6 +46,7 @@ class ServerStatus(NamedTuple):
     tools: int  # that can be called
     blocked: int  # that wait for approval
     problems: tuple[str, ...]
+    disabled: int = 0  # by the user's settings
 
 
 class Upstreams:
@@ -173,10 +174,13 @@ class Upstreams:
     def status(self) -> tuple[ServerStatus, ...]:
         """Return the state of each server, in the order of the configuration."""
         routes = self._catalog.routes.tools.values()
-        usable = Counter(route.key for route in routes if not route.blocked)
-        waiting = Counter(route.key for route in routes if route.blocked not in ("", REJECTED))
+        usable = Counter(route.key for route in routes if route.is_usable)
+        disabled = Counter(route.key for route in routes if route.offered.disabled)
+        waiting = Counter(
+            route.key for route in routes if route.blocked not in ("", REJECTED) and not route.offered.disabled
+        )
         return tuple(
-            ServerStatus(key, client.status, usable[key], waiting[key], self._catalog.problems(key))
+            ServerStatus(key, client.status, usable[key], waiting[key], self._catalog.problems(key), disabled[key])
             for key, client in self._clients.items()
         )
 
@@ -209,7 +213,7 @@ class Upstreams:
         return self._catalog.skills()
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every tool, including the blocked ones, by name."""
+        """Return every tool, including the blocked and the disabled ones, by name."""
         tools = self._catalog.routes.tools
         return tuple(tools[name] for name in sorted(tools))
 
@@ -231,9 +235,9 @@ class Upstreams:
         parts = split_address(address)
         return parts if parts is not None and parts[0] in self._clients else self._catalog.routes.resource(address)
 
-    def is_approved(self, key: str, tool: types.Tool) -> bool:
-        """Return whether a tool of a server may be called and is still the one that was checked."""
-        return self._catalog.is_approved(key, tool)
+    def approved_route(self, key: str, tool: types.Tool) -> Route | None:
+        """Return the route to a tool that a server has just listed, if it is approved and the one that was checked."""
+        return self._catalog.approved_route(key, tool)
 
     async def execute(
         self,
@@ -245,7 +249,8 @@ class Upstreams:
         """Call a tool. Errors of the tool are results; UpstreamError means that the server does not work."""
         route = self.route(name)
         checked = copy_json(dict(arguments or {}), "arguments")  # a lone surrogate would end the whole connection
-        sent = _build_params(types.CallToolRequestParams, params, name=route.upstream_name, arguments=checked)
+        filled = route.fill_in(checked)
+        sent = _build_params(types.CallToolRequestParams, params, name=route.upstream_name, arguments=filled)
         request = UpstreamRequest(types.CallToolRequest(params=sent), _TOOL_RESULT, name)
         result = await self._request_in_rounds(route.key, ctx, request)
         if isinstance(result, types.CallToolResult):
