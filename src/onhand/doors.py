@@ -23,7 +23,7 @@ MAX_PEM_BYTES = 1024 * 1024
 
 
 def mcp_surface(project: Project) -> "Surface":
-    """Return what is served over MCP: the project itself, and the upstream servers if there are any."""
+    """Return the surface that is served over MCP: the project itself, and the upstream servers if there are any."""
     require_mcp()
     from onhand.mcp.local import LocalResources, LocalSurface
 

@@ -1,6 +1,6 @@
 """The id of a JSON-RPC message that is too long, too deep or too broken to be parsed.
 
-Whoever sent a request waits for a response with its id, so the id is looked for wherever it stands in the message. The
+The sender of a request waits for a response with its id, so the id is looked for anywhere in the message. The
 message is scanned piece by piece, so that it need not be kept, and in steps that regular expressions make long.
 """
 

@@ -23,7 +23,7 @@ GROUPS_PER_BLOCK = 64  # about the square root of the maximum, which minimises t
 
 
 class PatternGroup(Record):
-    """Consecutive patterns with the same meaning for what they match."""
+    """Consecutive patterns that all ignore, or all include, the paths that they match."""
 
     is_negated: bool  # a match is included again
     needs_directory: bool
@@ -289,7 +289,7 @@ _IGNORABLE = re.compile(f"[{IGNORABLE}]")
 
 
 class PathRules(NamedTuple):
-    """The user's rules: what is neither read nor written, what is read-only, and what is open after all.
+    """The user's rules: which paths are closed, which are read-only, and which are open as exceptions.
 
     Patterns are matched against the path below its root and, if the root is in a project, below the project.
     """

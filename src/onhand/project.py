@@ -332,7 +332,7 @@ class Project:
 
     @part
     def gate(self) -> Gate:
-        """Where calls of this project's tools wait for each other, whichever registry or agent makes them."""
+        """Where calls of this project's tools wait for each other, from whichever registry or agent they come."""
         from onhand.tools.gate import Gate
         from onhand.tools.registry import CONCURRENCY
 
@@ -661,7 +661,7 @@ def server_files_to_trust(
 ) -> tuple[str, ...]:
     """Return the server files whose content needs trust: those in the project, and those named by its settings file.
 
-    What the environment or a flag names is the user's own word. `source` is where `mcp.files` comes from.
+    Files that the environment or a flag names are the user's own choice. `source` is where `mcp.files` comes from.
     """
     if source.startswith(("$", "--")):
         return ()

@@ -31,7 +31,7 @@ class TrustRecord(Record):
 
 
 def read_record(store: str, directory: str) -> TrustRecord | None:
-    """Return what is trusted of a directory; raise ConfigError if that cannot be told."""
+    """Return what is trusted of a directory; raise ConfigError if the record cannot be read."""
     path = _record_path(store, directory)
     if not os.path.lexists(path):
         return None

@@ -371,7 +371,7 @@ def _progress(call: Call, **fields: Any) -> schema.ToolCallProgress:
 
 
 def thought_chunk(text: str) -> schema.AgentThoughtChunk:
-    """Return a chunk of thought, for what is not part of the answer."""
+    """Return a chunk of thought, which holds text that is not part of the answer."""
     return schema.AgentThoughtChunk(content=_text(text + "\n"), session_update="agent_thought_chunk")
 
 

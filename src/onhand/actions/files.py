@@ -133,7 +133,7 @@ class EditableText(NamedTuple):
         except UnicodeEncodeError as error:
             letters = display(text[error.start : error.end])
             raise InputError(
-                f"the file is in {self.encoding}, which cannot encode {letters}: do without it, or rewrite the whole "
+                f"the file is in {self.encoding}, which cannot encode {letters}: leave them out, or rewrite the whole "
                 "file as UTF-8"
             ) from None
 
@@ -234,7 +234,7 @@ def read_bytes(workspace: Workspace, place: ResolvedPath, path: str) -> bytes:
             size = os.fstat(number).st_size
             if size > MAX_FILE_BYTES:
                 limit = f"more than the {MAX_FILE_BYTES:,} that can be read"
-                raise InputError(f"{display(path)} has {size:,} bytes, {limit}: do without it")
+                raise InputError(f"{display(path)} has {size:,} bytes, {limit}: continue without it")
             return read_stable(number, MAX_FILE_BYTES)
     finally:
         os.close(number)

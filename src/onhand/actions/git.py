@@ -330,7 +330,7 @@ def run_git(workspace: Workspace, args: Sequence[str], path: str = ".") -> GitOu
     request = parse_arguments(list(args), lambda word: _is_path(workspace, path, word))
     program = find_program("git", workspace)
     if program is None:
-        raise InputError("git is not installed: do without it")
+        raise InputError("git is not installed: continue without it")
     with isolate_repository(workspace, program, path) as repository:
         _check_trees(workspace, repository, request)
         _check_ambiguous(repository, request)
@@ -406,7 +406,7 @@ def _resolve(workspace: Workspace, path: str, word: str) -> ResolvedPath:
 
 
 def _denied_error(path: str) -> InputError:
-    return InputError(f"{display(path)} is closed because it may contain secrets: do without it")
+    return InputError(f"{display(path)} is closed because it may contain secrets: continue without it")
 
 
 def _is_path(workspace: Workspace, path: str, word: str) -> bool:

@@ -509,7 +509,7 @@ def _configuration(workspace: Workspace, program: str, common: ResolvedPath, has
         text = ""
     entries = _parse_configuration(program, text)
     if dict(entries).get("extensions.refstorage", "files") != "files":
-        raise InputError("the repository stores its references in a format that is not supported: do without git")
+        raise InputError("the repository stores its references in a format that is not supported: continue without git")
     safe = [(key, value) for key, value in entries if _SAFE_SETTINGS.fullmatch(key) and _VALUE.fullmatch(value)]
     fixed = {
         "core.repositoryformatversion": str(int("extensions.objectformat" in dict(safe))),

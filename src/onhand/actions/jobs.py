@@ -1,4 +1,4 @@
-"""Run commands in the background, and keep what they print.
+"""Run commands in the background, and keep their output.
 
 Foreground commands that print more than an answer can show are kept too, so that the rest can be read.
 """
@@ -134,7 +134,7 @@ class Jobs:
         return self._get(id).job()
 
     def output(self, id: str, stream: str = "stdout", offset: int = 0, max_bytes: int = shell.KEEP_BYTES) -> bytes:
-        """Return a part of what a command has printed so far."""
+        """Return a part of the output of a command so far."""
         if stream not in ("stdout", "stderr"):
             raise InputError(f"{stream[:40]!r} is not a stream: send stdout or stderr")
         if offset < 0 or max_bytes < 1:
@@ -154,7 +154,7 @@ class Jobs:
         return entry.job()
 
     def close(self) -> None:
-        """Kill every command and forget what they printed."""
+        """Kill every command and discard all output."""
         entries = list(self._entries.values())
         for entry in entries:
             entry.stop.set()

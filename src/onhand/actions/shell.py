@@ -1,4 +1,4 @@
-"""Run shell commands, and capture what they print.
+"""Run shell commands, and capture their output.
 
 A command gets the environment variables that are known to hold no secret, and those that the caller adds: a list of the
 secret ones would never be complete. It leads a session of its own, so that one signal kills it with its children;

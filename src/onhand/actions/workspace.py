@@ -207,7 +207,9 @@ class Workspace:
         if path.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
             raise InputError(f"{display(path)} is not a directory: end the path with a file name")
         if self.is_denied(place):
-            raise InputError(f"{display(path)} is closed to all tools because it may contain secrets: do without it")
+            raise InputError(
+                f"{display(path)} is closed to all tools because it may contain secrets: continue without it"
+            )
         return place
 
     def resolve_for_writing(self, path: str) -> ResolvedPath:
@@ -419,10 +421,10 @@ def _describe_os_error(error: OSError) -> str:
 
 _ADVICE = {
     errno.ENOTDIR: ", or a part of its path is not; list the parent with list_files",
-    errno.EACCES: "; do without it, or ask the user to allow it",
-    errno.EPERM: "; do without it, or ask the user to allow it",
+    errno.EACCES: "; continue without it, or ask the user to allow it",
+    errno.EPERM: "; continue without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
-    errno.EROFS: "; nothing was written: do without it, or ask the user for a writable directory",
+    errno.EROFS: "; nothing was written: continue without it, or ask the user for a writable directory",
 }
 
 

@@ -67,7 +67,7 @@ class Flight:
 
 
 class SingleFlight:
-    """Computations in progress by key. Whoever asks for a key in the meantime waits for the result.
+    """Computations in progress by key. A caller that asks for the same key in the meantime waits for the result.
 
     A thread can wait for a task, and a task for a thread.
     """

@@ -76,7 +76,7 @@ class _QuestionEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """What decides which vectors can be compared, or "" if there is no embedder or it fails."""
+        """The name and prompts of the embedder, whose vectors can be compared; "" if there is none or it fails."""
         if self._embedder is None:
             return ""
         try:
@@ -184,7 +184,7 @@ class EntryTable:
         return len(self._entries) - len(self._comparable)
 
     def get(self, scope: str, query: str) -> CacheEntry | None:
-        """Return the entry of this very question, or None."""
+        """Return the entry of exactly this question, or None."""
         id = self._ids.get((scope, normalize_query(query)))
         return None if id is None else self._entries[id]
 

@@ -165,7 +165,7 @@ def find_unit(text: str, *, attached: bool) -> str | None:
 
 
 def is_unmistakable(text: str) -> bool:
-    """Return whether a text names a unit even where no number precedes it: a word, or a symbol that is no word."""
+    """Return whether a text names a unit even where no number precedes it: a word, or a symbol that is not a word."""
     if text not in UNITS:
         return False
     is_symbol = len(text) == 2 and not any(letter in "aeiouAEIOU" for letter in text) and text != "pt"

@@ -164,7 +164,7 @@ def _remove(store: str, directory: str, as_json: bool) -> int:
 
 
 def _propose(store: str, directory: str | None) -> Proposal:
-    """Return what a project asks for now; raise ConfigError if that cannot be told or must not be trusted."""
+    """Return what a project asks for now; raise ConfigError if that cannot be determined or must not be trusted."""
     # Without settings from the environment, which would hide those of the file.
     variables = {name for setting in config.SETTINGS for name in setting.variables}
     environ = {name: value for name, value in os.environ.items() if name not in variables}

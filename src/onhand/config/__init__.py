@@ -473,7 +473,7 @@ def _block_exposed(
     warnings: list[str],
     command: str,
 ) -> None:
-    """Block what a project's file could not say without trust in the user's file, which everyone can change."""
+    """Block the settings that would need trust in a project's file, since everyone can change this user's file."""
     strangers = _Layers(settings, None, None, {}, {}, warnings)
     strangers.project = layers.user
     requests = [one for one in _requests(settings, project, strangers, environ) if one.key in layers.user]

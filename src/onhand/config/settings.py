@@ -238,7 +238,7 @@ class SkillsSettings(Record):
 
 
 class NotesSettings(Record):
-    """Notes: where agents write down what they may need later."""
+    """Notes: where agents write down information that they may need later."""
 
     path: str = setting(".onhand/notes", "The directory of the notes, one file each.", "path")
     limit: int = setting(5, "How many notes a search returns by default.", minimum=1)

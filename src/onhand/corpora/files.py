@@ -72,7 +72,7 @@ def sweep(
 
     With `names`, only files with one of these names are returned; a link with such a name may lead to a file with one
     of the suffixes. `skips` decides by its path relative to the root whether a directory is passed over; by default,
-    hidden and vendored ones are. A missing root is an empty one.
+    hidden and vendored ones are. A missing root counts as empty.
     """
     found: list[FoundFile] = []
     problems: list[Problem] = []
@@ -125,7 +125,7 @@ def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[
 def read(file: FoundFile, max_bytes: int) -> tuple[str, str | None]:
     """Return the text of a file without its byte order mark, and what is wrong with it, or None.
 
-    That is that parts could not be decoded, or that it has hidden characters.
+    A text may have parts that could not be decoded, or hidden characters.
     """
     if file.stamp.size > max_bytes:
         raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")

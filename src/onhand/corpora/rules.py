@@ -564,7 +564,7 @@ class Rules(FileCorpus):
 
 
 def rules_on_touch(rules: Rules, path: str | os.PathLike[str], seen: MutableMapping[str, str]) -> str:
-    """Return the rules of the directories on the way to a path that have not been shown yet, for a tool's result.
+    """Return the rules of the directories above a path that have not been shown yet, for the result of a tool.
 
     The root's rules are in the prompt already. `seen` records what was shown; the caller keeps it for as long as the
     model sees that. Each file is returned once, and again when it changes. For a path outside the project the result is

@@ -165,7 +165,7 @@ def _why_not_text(value: object) -> str:
 
 
 def _loaded_name(data: Mapping[str, Any], directory: str) -> tuple[str, list[str]]:
-    """Return the name to load a skill by, and what is wrong with its own name."""
+    """Return the name under which a skill is loaded, and what is wrong with its own name."""
     value = data.get("name")
     name = value.strip() if isinstance(value, str) else ""
     if not name or len(name) > MAX_LOADED_NAME_CHARS or name != one_line(name):

@@ -3,7 +3,7 @@
     with Client("127.0.0.1:50051") as client:
         client.keyword("dock sensors").hits[0].title
 
-`AsyncClient` has the same methods, to be awaited. Each method is written once, as a generator that yields the requests
+`AsyncClient` has the same methods as coroutines. Each method is written once, as a generator that yields the requests
 to send, receives the responses, and returns what the Index would return. It does not know how messages travel; the two
 clients drive it.
 """

@@ -34,7 +34,7 @@ MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is rewritten wit
 
 
 class Row(Record):
-    """What a segment needs of a document."""
+    """The parts of a document that a segment indexes."""
 
     docnum: int
     texts: Sequence[str]  # one for each field

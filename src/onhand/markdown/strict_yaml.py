@@ -16,7 +16,7 @@ _MAX_DEPTH = 20
 
 
 class _Unacceptable(Exception):
-    """The message says what is wrong and what to do about it."""
+    """An error whose message says what is wrong and what to do about it."""
 
 
 def read_mapping(content: str, *, first_line: int = 1, typed: bool = True) -> tuple[dict[str, object], str | None]:

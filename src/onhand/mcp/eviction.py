@@ -1,8 +1,8 @@
-"""Which connection or session makes room for a new one when there are too many.
+"""Choose the connection or session that makes room for a new one when there are too many.
 
-Refusing the new one would let whoever opens many and uses none keep everybody else out. Whatever has proved nothing
-goes first, as soon as it fills a part of the places: the oldest of the peer that has most of these. Otherwise goes what
-has been idle for longest. There is no limit per peer, because behind a reverse proxy all clients have one address.
+Refusing the new one would let a client that opens many and uses none keep all others out. Unproven ones go first, as
+soon as they fill a part of the places: the oldest of the peer that has most of them. Otherwise the one goes that has
+been idle for longest. There is no limit per peer, because behind a reverse proxy all clients have one address.
 """
 
 from collections.abc import Hashable

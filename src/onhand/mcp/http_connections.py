@@ -1,6 +1,6 @@
 """The connections of clients over HTTP: how many there may be, and how slowly each may send and read.
 
-Uvicorn refuses everybody once there are too many connections, and waits for ever for whoever sends or reads slowly.
+Uvicorn refuses all clients once there are too many connections, and waits forever for one that sends or reads slowly.
 Here a new connection takes the place of one that has sent no valid request, and one that makes no progress is closed.
 """
 

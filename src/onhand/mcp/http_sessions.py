@@ -1,7 +1,7 @@
-"""The sessions of clients over HTTP: how many there may be, and how long one lives that nobody uses.
+"""The sessions of clients over HTTP: how many there may be, and how long an unused one lives.
 
 Every `initialize` of the older protocol opens a session, which takes memory until it ends. The SDK refuses new sessions
-when there are too many, so whoever opens that many keeps all others out. Here one that is not in use makes room.
+when there are too many, so one client could keep all others out. Here a session that is not in use makes room.
 """
 
 import anyio

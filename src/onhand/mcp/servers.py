@@ -294,7 +294,7 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
 
 
 def _one_line(text: object, where: str) -> str:
-    """Return a text that a system call or a header can use; raise InputError if it is none."""
+    """Return a text that a system call or a header can use; raise InputError if it is not one."""
     if not isinstance(text, str) or any(char in text for char in "\0\r\n"):
         raise InputError(f"{where} must be a string on one line")
     try:

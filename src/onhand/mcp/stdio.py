@@ -1,6 +1,6 @@
 """Serve MCP over the standard streams: one JSON-RPC message per line.
 
-The SDK drops a line that it cannot read, and whoever sent it waits forever. Here every request whose id can be read is
+The SDK drops a line that it cannot read, and its sender waits forever. Here every request whose id can be read is
 answered, an id is answered once, lines have a maximum length, and only so many requests run at the same time.
 """
 

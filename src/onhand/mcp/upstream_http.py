@@ -59,7 +59,7 @@ async def _limit_message(
 
 
 async def _limit_body(body: AsyncIterator[bytes], timeout_s: float, is_used: bool) -> AsyncGenerator[bytes]:
-    """Yield a body that is no message; of an error or a redirect, nothing if it is too long or too slow."""
+    """Yield a body that is not a message; yield nothing of an error or a redirect that is too long or too slow."""
     raw = bytearray()
     problem = f"its response did not arrive within {timeout_s:g} s"
     with anyio.move_on_after(timeout_s):

@@ -53,7 +53,7 @@ class MessageBuffer:
         return self._size > self._max_bytes or b"".join(self._parts).lstrip().startswith(b"{")
 
     def take(self) -> bytes:
-        """Return what was received, which is no message, and begin anew."""
+        """Return the received bytes, which are not a message, and start again."""
         raw = b"".join(self._parts)
         self._clear()
         return raw

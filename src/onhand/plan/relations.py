@@ -36,7 +36,7 @@ NodeIds = list[str]
 
 
 class Node(NamedTuple):
-    """Something to be done, and what it depends on."""
+    """A task or a container of tasks, and the nodes that it depends on."""
 
     id: str
     parents: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ class SystemCall:
         self._id, self._process, self.number, self.arguments = kernel.receive_call(listener)
 
     def go_on(self) -> None:
-        """Let the kernel carry out the call, as if nobody had been asked."""
+        """Let the kernel carry out the call as usual."""
         kernel.continue_call(self._listener, self._id)
 
     def answer(self, error: int = 0) -> None:
@@ -135,7 +135,7 @@ class SystemCall:
         return found
 
     def open_target(self, at: int, path: bytes, *, follow: bool) -> int:
-        """Open what a call names as the process would, but only to identify it; without a path, its descriptor."""
+        """Open the target of a call as the process would, but only to identify it; an empty path is its descriptor."""
         at, path = self._without_own_process(at, path)
         try:
             found = os.open("/" if path.startswith(b"/") else self._base(at), os.O_PATH)
@@ -407,7 +407,7 @@ class Broker:
         return made
 
     def _move(self, name: str, place: Place) -> None:
-        """Give a file of the reserve its name, but never replace what somebody else has just created."""
+        """Give a file of the reserve its name, but never replace a file that was created in the meantime."""
         try:
             kernel.rename(self._reserve, os.fsencode(name), place.directory, place.name, _NO_REPLACE)
         except OSError as error:

@@ -43,17 +43,17 @@ def unshare(flags: int) -> None:
 
 
 def open_path(path: str) -> int:
-    """Return a descriptor that only identifies what is at a path; OSError if there is a link anywhere on the way."""
+    """Return a descriptor that only identifies the file at a path; OSError if there is a link anywhere on the way."""
     return _identify(_AT_FDCWD, os.fsencode(path), 0, _NO_SYMLINKS | _NO_MAGIC)
 
 
 def open_below(directory: int, path: bytes) -> int:
-    """Return a descriptor that only identifies what is below a directory; OSError if there is a link on the way."""
+    """Return a descriptor that only identifies a file below a directory; OSError if there is a link on the way."""
     return _identify(directory, path, os.O_NOFOLLOW, _NO_SYMLINKS | _NO_MAGIC | _BENEATH)
 
 
 def open_target(directory: int, path: bytes, *, follow: bool) -> int:
-    """Return a descriptor that only identifies what a path names; OSError if it leads through a process in /proc."""
+    """Return a descriptor that only identifies the target of a path; OSError if it leads through a process in /proc."""
     return _identify(directory, path, 0 if follow else os.O_NOFOLLOW, _NO_MAGIC)
 
 
@@ -156,12 +156,12 @@ def rename(source: int, name: bytes, target: int, other: bytes, flags: int) -> N
 
 
 def change_owner(target: int, user: int, group: int) -> None:
-    """Change the owner of what a descriptor identifies, even if that is a link."""
+    """Change the owner of the file that a descriptor identifies, even if that is a link."""
     call(_FCHOWNAT[os.uname().machine], target, b"", user, group, _AT_EMPTY_PATH)
 
 
 def change_times(target: int, times: bytes | None) -> None:
-    """Change the times of what a descriptor identifies, even if that is a link, to two struct timespec or to now."""
+    """Change the times of the file that a descriptor identifies, even of a link, to two struct timespec or to now."""
     call(_UTIMENSAT[os.uname().machine], target, b"", times, _AT_EMPTY_PATH)
 
 

@@ -223,8 +223,8 @@ def _closed_names(layout: Layout, policy: Policy, reserve: str) -> list[tuple[st
 def _make_reserve(layout: Layout) -> tuple[str, int]:
     """Return a new directory for the reserve of the broker and a lock on it, or ("", -1) if there is no place for one.
 
-    It has to be where entries can be moved to the workspace: if the temporary directory is on another file system, in
-    .git, or else in the workspace itself.
+    It has to be on the file system of the workspace, so that entries can be moved there: in the temporary directory,
+    else in .git, else in the workspace itself.
     """
     root = layout.writable[0] if layout.writable else ""
     git = os.path.join(root, ".git")
@@ -245,7 +245,7 @@ def _release_reserve(reserve: str, lock: int) -> None:
 
 
 def _lock_directory(path: str) -> int:
-    """Open and lock a directory; OSError if somebody else has locked it."""
+    """Open and lock a directory; OSError if another process has locked it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -256,7 +256,7 @@ def _lock_directory(path: str) -> int:
 
 
 def _remove_abandoned_reserves(place: str) -> None:
-    """Remove the reserves of commands that were killed together with whoever started them."""
+    """Remove the reserves of commands that were killed together with the process that started them."""
     for name in os.listdir(place):
         path = os.path.join(place, name)
         if name.startswith(RESERVE_PREFIX) and time() - os.lstat(path).st_mtime > RESERVE_S:
@@ -293,7 +293,7 @@ def _mount_number(path: str) -> bytes:
 
 
 def _rules_for_reserve(reserve: str, rights: int) -> Iterator[tuple[str, int]]:
-    """Yield the rules for what is in a reserve, which apply wherever it is moved."""
+    """Yield the rules for the entries of a reserve, which apply wherever these are moved."""
     if reserve:
         yield from ((os.path.join(reserve, name), rights & _OF_FILES) for name in broker.reserved_files())
         yield from ((os.path.join(reserve, name), rights) for name in broker.reserved_directories())

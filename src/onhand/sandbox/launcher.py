@@ -126,7 +126,7 @@ class SandboxedProcess:
         return code if code >= 0 else 128 - code
 
     def _kill_orphans(self) -> list[str]:
-        """Kill what a killed supervisor has left running; return a note if the command was not to be killed."""
+        """Kill the processes that a killed supervisor has left; return a note if the command was not to be killed."""
         note = "the supervisor of the command was killed, so the command was killed too"
         if self._first_process >= 0:
             # It normally dies with the supervisor, but bubblewrap only asks for that after it has started the command.
@@ -265,7 +265,7 @@ def start(
     watch: Watch,
     cleanup: Sequence[Callable[[], None]] = (),
 ) -> SandboxedProcess:
-    """Start a command as ordered; SandboxError if a step failed, and then nothing of it is left.
+    """Start a command as ordered; raise SandboxError, with everything cleaned up, if a step failed.
 
     When the command has ended, the `watch` finishes after all functions of `cleanup` were called, the last one first.
     """

@@ -75,9 +75,9 @@ class Policy(NamedTuple):
     """What a process and everything that it starts may do. Paths are absolute and include everything below them.
 
     A denied path can be neither read nor written and a protected one only be read, whatever the other fields say. If
-    it does not exist, a command cannot create it or, once it has ended, finds it moved to the `quarantine`. The rules
-    in `closed` apply to existing files below `writable` and `read_only`. Unlike `readable`, the paths in `read_only`
-    are scanned for secrets, and stay read-only inside a writable directory. Without domains there is no network.
+    it does not exist, a command cannot create it, or it is moved to the `quarantine` when the command has ended. The
+    rules in `closed` apply to existing files below `writable` and `read_only`. Unlike `readable`, `read_only` paths are
+    scanned for secrets, and stay read-only inside a writable directory. Without domains there is no network.
     `strict` leaves everything to the kernel where that means that nothing can be created beside a protected path
     (Landlock).
     """

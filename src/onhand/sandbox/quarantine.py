@@ -3,7 +3,8 @@
 A sandbox protects files that exist. A name such as AGENTS.md that does not exist yet can be created by the command, and
 programs outside obey such files without asking. So a `Watch` records which names exist before a command starts. When
 the command has ended, new ones are moved to the quarantine, a directory that only the user can access, before anything
-else happens, and the result says so. The record is a file: if we are killed, whoever comes next does the rest.
+else happens, and the result says so. The record is a file: if this process is killed, the next one that starts does
+the rest.
 
 Other commands may be running and exchange directories for links meanwhile. So no path is followed: directories are
 opened one by one without following links, and only names in them are moved.
@@ -156,7 +157,7 @@ class Watch:
         return self._notes
 
     def close(self, *, keep_record: bool = False) -> None:
-        """Release the record; with `keep_record`, whoever comes next does the rest."""
+        """Release the record; with `keep_record`, the next process does the rest."""
         with _watches_lock:
             _watches.discard(self)
         if self.descriptor >= 0:
@@ -168,7 +169,7 @@ class Watch:
 
 
 def move_names_of_running_commands() -> None:
-    """Move away what the commands that this process has started, and that still run, have created so far."""
+    """Move away the protected names that the running commands of this process have created so far."""
     with _watches_lock:
         running = [*_watches]
     for watch in running:

@@ -190,11 +190,10 @@ def brokered_calls() -> dict[int, str]:
 def program(inet: bool = False, alone: bool = False, as_root: bool = False, brokered: bool = False) -> bytes:
     """Return the filter as an array of struct sock_filter; with `inet`, internet sockets may be created.
 
-    With `as_root`, no file may be marked setuid or setgid, and nothing else be done that only its owner may do: root
-    owns most files of the system. If they are not `alone` with what they may write, the broker decides about metadata.
-
     `alone` means that the process has namespaces of its own, without processes or shared memory of others. `brokered`
-    hands the calls over that the broker answers.
+    hands over the calls that the broker answers. With `as_root`, no file may be marked setuid or setgid, and the other
+    rights of an owner are refused too, since root owns most files of the system; unless the process is `alone`, the
+    broker decides about changes of metadata.
 
     Unix sockets are refused, because neither a read-only mount nor Landlock keeps a process from connecting to one that
     it can see, such as a container engine's. Connected pairs are allowed, since event loops need them, but not of

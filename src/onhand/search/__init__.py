@@ -1,1 +1,1 @@
-"""What is relevant? The one Index: by words, by meaning, by filter, fused, and in full."""
+"""The one Index: search by words, by meaning, by filter, and by words and meaning fused."""

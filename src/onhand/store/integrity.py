@@ -1,4 +1,4 @@
-"""Check that a file is what was written: SQLite checks the structure of its pages, this module their content."""
+"""Check that a file contains what was written: SQLite checks the structure of its pages, this module their content."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class MemoryStore:
         self._lexical.add(document.id, *self._row(document))
 
     def _row(self, document: Document) -> tuple[Any, ...]:
-        """Return what the index needs of a document: texts, author, tags, scope and time."""
+        """Return the parts of a document that the index needs: texts, author, tags, scope and time."""
         texts = self._ranking.texts(document.title, document.text, document.metadata)
         created = document.created_time
         created_us = None if created is None else to_microseconds(created)

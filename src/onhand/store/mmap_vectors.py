@@ -1,7 +1,7 @@
 """A copy of the vectors in memory-mapped files beside the database, of which a search reads only what it needs.
 
-The truth is the table in the database. The copy belongs to one generation of that table (`token`) and can be thrown
-away at any time. A directory contains one generation of the copy, which the file `current` names:
+The table in the database is the source of truth. The copy belongs to one generation of that table (`token`) and can be
+deleted at any time. A directory contains one generation of the copy, which the file `current` names:
 
     current         name of the generation, token of the table, dimension
     NAME.rows       the vectors

@@ -130,7 +130,7 @@ def last_docnum(connection: sqlite3.Connection) -> int:
 def read_rows(
     connection: sqlite3.Connection, ranking: Ranking, first: int, last: int, limit: int = -1
 ) -> Iterator[Row]:
-    """Yield what a segment needs of the documents from one docnum to another."""
+    """Yield the parts that a segment indexes of the documents from one docnum to another."""
     metadata_column = "metadata" if ranking.reads_metadata() else "'{}'"
     found = connection.execute(
         f"SELECT docnum, title, text, {metadata_column}, author, tags, scope, created_us FROM documents "

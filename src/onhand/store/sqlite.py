@@ -1,7 +1,7 @@
 """Documents in one SQLite file, the embedded default. Safe to share between threads and processes.
 
-Documents and vectors are the truth. What they are found by is derived from them in the transaction that writes them,
-so there is nothing to recover after a crash. `onhand.store.segments` keeps the lexical index.
+Documents and vectors are the source of truth. The indexes are derived from them in the transaction that writes them, so
+there is nothing to recover after a crash. `onhand.store.segments` keeps the lexical index.
 """
 
 from __future__ import annotations
@@ -391,7 +391,7 @@ class SqliteStore:
                 connection.rollback()  # not a Python function, at whose start an interrupt would be raised
 
     def _sync_names(self) -> None:
-        """Make the names of the file and its log durable before the first write; SQLite ignores errors of that."""
+        """Make the names of the file and its log durable before the first write; SQLite ignores errors of that sync."""
         if not self._are_names_synced:
             sync_directory(os.path.dirname(self.path))
             self._are_names_synced = True

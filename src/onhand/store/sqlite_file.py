@@ -214,7 +214,7 @@ def _open_writable(path: str) -> sqlite3.Connection:
 def _enable_wal(connection: sqlite3.Connection) -> None:
     """Let readers and a writer work at the same time.
 
-    SQLite does not wait here by itself when several processes create one file.
+    SQLite itself does not wait here when several processes create one file.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:

@@ -33,7 +33,7 @@ class Entry(Record):
 
 
 class Head(Record):
-    """What a list of hits shows of a document: no metadata, and at most HEAD_CHARS of its text."""
+    """The part of a document that a list of hits shows: no metadata, and at most HEAD_CHARS of its text."""
 
     id: str
     title: str
@@ -72,7 +72,7 @@ class Damage(Record):
 
 
 def head_of(document: Document) -> Head:
-    """Return what a list of hits shows of a document."""
+    """Return the head of a document."""
     from onhand.document import to_microseconds
 
     created = document.created_time
@@ -187,7 +187,7 @@ class Store(Protocol):
         """Return a complete document."""
 
     def heads(self, ids: Sequence[str]) -> list[Head]:
-        """Return what a list of hits shows of those documents that exist, in the order of the ids."""
+        """Return the heads of those documents that exist, in the order of the ids."""
 
     def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
         """Return, for each document whose id is stored, whether the stored document is identical."""

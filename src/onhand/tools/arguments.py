@@ -487,7 +487,7 @@ class ToolArguments:
 
 
 def _non_null_names(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the optional arguments that may not be null: models send null for what they mean to leave out."""
+    """Return the optional arguments that may not be null: models send null for those that they mean to leave out."""
     properties = schema.get("properties")
     required = schema.get("required") or ()
     if not isinstance(properties, Mapping):

@@ -99,7 +99,7 @@ def _parse(content: bytes, name: str) -> Any:
 
 
 def _cut_nesting(text: str) -> str:
-    """Cut what is nested too deeply for Python.
+    """Cut values that are nested too deeply for Python.
 
     The rest is still nested more deeply than the catalog accepts, so that only the tool in question is rejected.
     """

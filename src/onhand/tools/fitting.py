@@ -61,7 +61,7 @@ def render_record(record: Any) -> str:
 
 
 def _cut_fields(record: Any, budget: int, max_bytes: int) -> tuple[Any, list[str]]:
-    """Cut every field but the largest to its share, then the largest to what is left."""
+    """Cut every field but the largest to its share, then the largest to the remaining room."""
     fields = record._asdict()
     main = max(fields, key=lambda name: (json_bytes(fields[name]), name))
     has_notes = "notes" in fields

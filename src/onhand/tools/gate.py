@@ -194,7 +194,7 @@ class Gate:
     def _place(self, ticket: Ticket, conflicting: Iterable[Ticket]) -> None:
         """Let the ticket wait for the conflicting ones, or those that must not hold it up for the ticket.
 
-        Whoever waits for one that is overtaken is overtaken too, if it conflicts. That is why no circle can form.
+        A call that waits for an overtaken one is overtaken too if it conflicts, so no cycle can form.
         """
         callers = set(_callers_of(ticket))
         ahead: list[Ticket] = []

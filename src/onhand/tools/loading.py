@@ -21,7 +21,7 @@ def estimated_tokens(text: str) -> int:
 
 
 class TokenCounter(Record):
-    """A way to count tokens, and how far its counts may be from what a provider bills."""
+    """A way to count tokens, and how far its counts may differ from those that a provider bills."""
 
     name: str
     tokens: Callable[[str], int]

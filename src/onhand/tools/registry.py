@@ -76,8 +76,9 @@ class _RunningHandler:
     def place_for(self, access: Access) -> tuple[Gate, Ticket | None]:
         """Return where its own calls line up; raise ToolError if it may not make such a call.
 
-        What it uses, it holds, so calls that use the same wait only for each other. To wait for anything else while it
-        holds something could lock both sides out. A long-running call that uses nothing itself may wait for anything.
+        A call holds the resources that it uses, so calls that use the same ones wait only for each other. Waiting for
+        anything else while it holds something could deadlock. A long-running call that uses nothing itself may wait for
+        anything.
         """
         if self.access.long_running and not self.access.reads and not self.access.writes:
             return self._gate, self._ticket
@@ -103,7 +104,7 @@ class _Run(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """How long a call waits for its turn, and who is told meanwhile what it waits for."""
+    """How long a call waits for its turn, and the listener that learns what it waits for."""
 
     max_s: float | None
     on_wait: Callable[[str], None] | None
@@ -195,7 +196,7 @@ class Registry:
 
         With a view, only calls that it does not refuse are run. `on_result` gets each result as soon as it is
         available, with the index of its call. A call whose turn does not come within `max_wait_s` fails without having
-        been run; its own time limit begins when it runs. `on_wait` is told what a call waits for, at once and then
+        been run; its own time limit begins when it runs. `on_wait` receives what a call waits for, at once and then
         every second, and "" when it starts.
         """
         handler, turn = self._current_handler(), object()

@@ -160,7 +160,7 @@ class Session:
             return self._visible.mode.decision
 
     def begin_turn(self, conversation_tokens: int = 0) -> ToolSection:
-        """Deactivate what was active for one turn, let `auto` decide again, and enter the request in the ledger."""
+        """Deactivate tools that were active for one turn, let `auto` decide again, and count the request."""
         with self._lock:
             self._prompt.drop(self._activations.end_turn())
             self._sync()
@@ -301,7 +301,7 @@ class Session:
             return tuple(ServerState(name, status, counts[name], detail) for name, (status, detail) in states.items())
 
     def state(self) -> dict[str, Any]:
-        """Return what a later session needs to continue from here, as JSON."""
+        """Return the state that a later session needs to continue from here, as JSON."""
         with self._lock:
             self._sync()
             return self._make_state(self._activations.scopes())
@@ -422,7 +422,7 @@ def _open_catalog(tools: Catalog | Iterable[Tool | CatalogTool | Callable[..., A
 
 
 def _hide_secrets(found: ToolSearchResult, view: CatalogView, already: Sequence[CatalogTool]) -> ToolSearchResult:
-    """Remove from a result what it says about tools that only the host may call, or that nobody can call."""
+    """Remove from a result everything about tools that only the host may call, or that nobody can call."""
     if found.reason in EXCLUDED:
         other_words = "no matching tool can be called: say in other words what it should do"
         found = found._replace(reason="the matching tools are loaded already" if already else other_words)

@@ -329,7 +329,7 @@ def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_is_told_with_what_to_do() -> None:
     with (
-        pytest.raises(InputError, match="read-only file system; nothing was written: do without it"),
+        pytest.raises(InputError, match="read-only file system; nothing was written: continue without it"),
         explain_os_errors("a.txt"),
     ):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

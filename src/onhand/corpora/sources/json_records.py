@@ -141,7 +141,7 @@ class _Text:
             whole = not self._grow(len(self._window) - self.at)
 
     def _grow(self, chars: int) -> bool:
-        """Drop what was consumed, read at least this much more, and return whether there was any."""
+        """Drop the consumed part, read at least this much more, and return whether there was any."""
         added = [self._window[self.at :]]
         self.at = 0
         while chars > 0 and (piece := next(self._pieces, None)) is not None:

@@ -192,7 +192,7 @@ def _text_of_parts(part: MailPart, kind: str, limits: _Limits, depth: int) -> st
 
 
 def _parts(body: bytes, boundary: str) -> Iterator[bytes]:
-    """Yield what is between the boundary lines, including a last part that is not closed."""
+    """Yield the parts between the boundary lines, including a last part that is not closed."""
     mark = re.escape(boundary.encode("utf-8", "surrogateescape"))
     start = None
     for line in re.compile(rb"^--%b(--)?[ \t]*+\r?$\n?" % mark, re.MULTILINE).finditer(body):
@@ -267,7 +267,7 @@ def _decode_word(word: tuple[bytes | str, str | None]) -> str:
 
 
 def _ask_library(ask: Callable[[], Any], otherwise: Any) -> Any:
-    """Return what the standard library reads from a header, which may raise almost any error on bad input."""
+    """Return a header as the standard library reads it, which may raise almost any error on bad input."""
     try:
         return ask()
     except Exception:
