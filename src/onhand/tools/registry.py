@@ -203,22 +203,25 @@ class Registry:
         waiting = _Waiting(max_wait_s, on_wait)
         # Every call takes its ticket before the first one starts, which keeps a turn in order.
         prepared = [self._prepare(call, turn, handler, view) for call in calls]
-        tasks = {
-            i: asyncio.ensure_future(self._run(run, waiting)) for i, run in enumerate(prepared) if isinstance(run, _Run)
-        }
+        runs = {i: run for i, run in enumerate(prepared) if isinstance(run, _Run)}
+        tasks = {i: asyncio.ensure_future(self._run(run, waiting)) for i, run in runs.items()}
         if on_result:
             _report_each(prepared, tasks, on_result)
         try:
-            await asyncio.gather(*tasks.values())
+            running = {*tasks.values()}
+            while running:
+                # Unlike gather, this passes no cancellation on: a scope of anyio repeats it, also while they clean up.
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
         except BaseException:
             for task in tasks.values():
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await asyncio.wait(tasks.values())
             raise
         finally:
-            for run in prepared:  # interrupted calls have not given their tickets back
-                if isinstance(run, _Run):
-                    run.gate.leave(run.ticket)
+            for i, task in tasks.items():  # interrupted calls have not given their tickets back
+                _leave_when_done(task, runs[i])
         return [run if isinstance(run, Result) else tasks[i].result() for i, run in enumerate(prepared)]
 
     def _current_handler(self) -> _RunningHandler | None:
@@ -272,6 +275,17 @@ class Registry:
             return f"unknown tool: {requested}; did you mean {' or '.join(nearest)}?"
         listed = ", ".join(sorted(self._tools)[:MAX_LISTED]) or "none"
         return f"unknown tool: {requested}; there are: {listed}{', …' if len(self) > MAX_LISTED else ''}"
+
+
+def _leave_when_done(task: "asyncio.Task[Result]", run: _Run) -> None:
+    """Give the ticket of a call back once nothing of the call runs any more.
+
+    A dispatch that is cancelled again while it waits for them ends before its calls do.
+    """
+    if task.done():
+        run.gate.leave(run.ticket)
+    else:
+        task.add_done_callback(lambda _: run.gate.leave(run.ticket))
 
 
 def _describe_call(tool: Tool, arguments: Mapping[str, Any]) -> str:

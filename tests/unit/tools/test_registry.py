@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 
 from onhand import cancellation
@@ -329,6 +330,33 @@ def test_cancelling_a_dispatch_cancels_its_handlers_and_frees_the_gate() -> None
         assert (await registry.dispatch([Call("works")]))[0].text == "fine"
 
     asyncio.run(main())
+
+
+@requirement("tools.cancelling-cancels-handlers")
+def test_a_cancelled_call_keeps_others_waiting_until_it_has_cleaned_up() -> None:
+    events: list[str] = []
+
+    async def main() -> None:
+        started = anyio.Event()
+
+        async def hang(arguments: dict[str, Any]) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(100):  # turns of the loop, in each of which a scope of anyio cancels again
+                    await asyncio.sleep(0)
+                events.append("cleaned up")
+
+        registry = Registry([tool("hang", hang), tool("next", lambda arguments: events.append("next"))])
+        async with anyio.create_task_group() as tasks:  # as in the MCP server, when its client cancels a request
+            tasks.start_soon(registry.dispatch, [Call("hang")])
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        await registry.dispatch([Call("next")])
+
+    anyio.run(main)
+    assert events == ["cleaned up", "next"]
 
 
 @requirement("tools.cancelling-cancels-handlers", "tools.a-slow-call-times-out")
