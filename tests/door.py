@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from onhand.grpc import translate
 from onhand.mcp.surface import build_server
 from onhand.project import Project, load_config
 from onhand.search.validation import parse_time
+from rawmcp import JSON
 
 METHODS: dict[str, tuple[str, Any]] = {
     "keyword": ("KeywordSearch", wire.KeywordSearchRequest),
@@ -161,7 +163,8 @@ class McpDoor:
         return self._call("get_document", {"document_id": document_id, **ranges})
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        result = self._portal.call(self._client.call_tool, tool, arguments)
+        asked = partial(self._client.call_tool, tool, arguments, meta=JSON)
+        result = self._portal.call(asked)
         assert isinstance(result, types.CallToolResult)
         (block,) = result.content
         assert isinstance(block, types.TextContent)

@@ -15,11 +15,13 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import onhand
+from onhand.mcp.surface import STRUCTURED
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "examples" / "sample-project"
 WAIT_S = 90  # for one answer, on a machine that is busy
 VERSION = "2025-11-25"
+JSON: Any = {STRUCTURED: True}  # the `_meta` of a request that asks for JSON
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

@@ -546,7 +546,10 @@ mcp.malformed-is-answered own Every request with a readable id is answered, and 
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
 mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
 mcp.progress own A long call tells that it is at work, and a cancelled one ends.
-mcp.structured own Every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
+mcp.structured own For programs, every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
+mcp.text-for-models own Without being asked for JSON, by a request's _meta or the configuration, a tool of ours sends text alone and lists no output schema.
+mcp.same-neutralisation own The JSON of an answer has the tags of blocks escaped as its text does.
+mcp.always-loaded own What we list is marked to be loaded by Claude Code without a search, and so is the entry that `mcp install claude` writes.
 mcp.same-json own What a tool tells programs over MCP is what the command line prints as JSON for the same question.
 mcp.annotations own Every tool of ours says truly whether it only reads, destroys, may be repeated and reaches out.
 mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.

@@ -30,7 +30,8 @@ def mcp_surface(project: Project) -> "Surface":
     resources = LocalResources(
         lambda: project.context, lambda: project.skills, lambda: project.documents if project.has_documents else None
     )
-    local = LocalSurface(project.registry(), resources, __version__)
+    is_structured = project.config.mcp.structured
+    local = LocalSurface(project.registry(), resources, __version__, is_structured)
     if not project.has_servers or not project.servers.keys:
         return local
     settings = project.config.mcp
@@ -41,7 +42,7 @@ def mcp_surface(project: Project) -> "Surface":
         return PassThrough(project.servers, settings.transparent)
     from onhand.mcp.gateway import Gateway
 
-    return Gateway(project.servers, local)
+    return Gateway(project.servers, local, is_structured)
 
 
 def grpc_server(project: Project) -> "GrpcServer":

@@ -18,6 +18,7 @@ from onhand.doors import mcp_surface
 from onhand.mcp.surface import build_server
 from onhand.project import Project, load_config
 from onhand.tools import Result
+from rawmcp import JSON
 from requirements import requirement
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -80,14 +81,14 @@ def over_mcp(mode: Any) -> list[tuple[bool, str, Any]]:
         surface = mcp_surface(Project(load_config()))
         with anyio.fail_after(100):
             async with Client(build_server(surface), mode=mode) as client:
-                schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+                schemas = {tool.name: tool.output_schema for tool in (await client.list_tools(meta=JSON)).tools}
                 return [await one(client, schemas[tool], tool, arguments) for tool, arguments in CALLS]
 
     return anyio.run(ask)
 
 
 async def one(client: Client, schema: Any, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
-    result = await client.call_tool(tool, arguments)
+    result = await client.call_tool(tool, arguments, meta=JSON)
     assert isinstance(result, types.CallToolResult)
     (content,) = result.content
     assert isinstance(content, types.TextContent)

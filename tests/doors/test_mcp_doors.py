@@ -72,7 +72,7 @@ async def through_mcp(client: Client) -> dict[str, Found]:
         result = await client.call_tool("context_search", {"query": query, "k": 5})
         found[query] = from_blocks(text_of(result))
     for query in DOCUMENT_QUERIES:
-        result = await client.call_tool("keyword_search", {"query": query, "limit": 7})
+        result = await client.call_tool("keyword_search", {"query": query, "limit": 7}, meta=rawmcp.JSON)
         assert result.structured_content == json.loads(text_of(result))
         hits = (result.structured_content or {})["hits"]
         found[f"documents: {query}"] = [(hit["document_id"], hit["score"]) for hit in hits]

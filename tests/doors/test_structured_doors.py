@@ -17,6 +17,7 @@ from onhand.hidden_characters import sanitize_json
 from onhand.mcp.surface import build_server
 from onhand.project import Project, load_config
 from onhand.record import to_json
+from rawmcp import JSON
 from requirements import requirement
 from whole_project import whole_project
 
@@ -88,7 +89,7 @@ def talk(ask: Callable[[Client], Any], mode: Any) -> Any:
 
 
 async def structured(client: Client, tool: str, arguments: dict[str, Any]) -> Any:
-    result = await client.call_tool(tool, arguments)
+    result = await client.call_tool(tool, arguments, meta=JSON)
     assert isinstance(result, types.CallToolResult)
     assert not result.is_error, result.content
     assert result.structured_content is not None, tool

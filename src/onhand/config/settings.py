@@ -485,6 +485,11 @@ class McpSettings(Record):
     transparent: str = setting(
         "", "A server whose tools are passed through under their own names, instead of being found on demand."
     )
+    structured: bool = setting(
+        False,
+        "Whether our tools also send JSON for programs (structured content) to every client; some clients give it to "
+        "their model instead of the text. A single request asks for it with onhand/structured in its _meta.",
+    )
 
 
 class Config(Record):

@@ -34,9 +34,20 @@ def render_block(tag: str, attributes: Mapping[str, str], text: str) -> str:
 def neutralise_tags(text: str) -> str:
     """Return the text sanitized and with every tag of TAGS escaped, as in a block."""
     text = sanitize(text)
+    if text.isascii() and "<" not in text:  # most names and sentences
+        return text
     for tag in TAGS:
         text = neutralise_tag(tag, text)
     return text
+
+
+def neutralise_json(value: Any) -> Any:
+    """Return a JSON value with every tag of TAGS escaped in its texts, since some clients show JSON to a model."""
+    if isinstance(value, str):
+        return neutralise_tags(value)
+    if isinstance(value, Mapping):
+        return {neutralise_tags(name): neutralise_json(item) for name, item in value.items()}
+    return [neutralise_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def line_without_tags(text: str) -> str:

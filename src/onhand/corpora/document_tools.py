@@ -1,7 +1,8 @@
 """The tools over documents, and the JSON of their answers.
 
 Text from documents appears only inside JSON strings, so that no document can forge a hit or a note; invisible
-characters are escaped there. An answer fits into a number of bytes, and a hit is whole or absent.
+characters and the tags of blocks are escaped there. An answer fits into a number of bytes, and a hit is whole or
+absent.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
-from onhand.corpora.blocks import corpus_tool, safe_error
+from onhand.corpora.blocks import corpus_tool, neutralise_json, safe_error
 from onhand.corpora.documents import DEFAULT_ORDER, shorten_part
 from onhand.document import Document, Filter, from_microseconds
 from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
-from onhand.hidden_characters import sanitize_json
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
 from onhand.search.validation import parse_time
 from onhand.text import quantity
@@ -93,8 +93,8 @@ DIGITS = 6  # of a score: more digits would only cost tokens
 
 
 def to_safe_json(value: Any) -> str:
-    """Return a value as compact JSON on one line, sanitized."""
-    return json.dumps(sanitize_json(value), ensure_ascii=False, separators=(",", ":"))
+    """Return a value as compact JSON on one line, sanitized and without anything that could be taken for a block."""
+    return json.dumps(neutralise_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:

@@ -189,7 +189,8 @@ class ClientFile(NamedTuple):
 
 
 CLIENTS = {
-    "claude": ClientFile(".claude.json", ".mcp.json", "mcpServers", {"type": "stdio"}),
+    # Without alwaysLoad, Claude Code hides the tools of a server behind a search of its own.
+    "claude": ClientFile(".claude.json", ".mcp.json", "mcpServers", {"type": "stdio", "alwaysLoad": True}),
     "codex": ClientFile(".codex/config.toml", ".codex/config.toml", "mcp_servers"),
     "cursor": ClientFile(".cursor/mcp.json", ".cursor/mcp.json", "mcpServers", workspace="${workspaceFolder}"),
     "gemini": ClientFile(".gemini/settings.json", ".gemini/settings.json", "mcpServers"),

@@ -22,7 +22,7 @@ from onhand.hidden_characters import repair_surrogates
 from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import ProxySurface
-from onhand.mcp.local import LocalSurface, describe_tool, run_in_thread, to_call_result
+from onhand.mcp.local import ALWAYS_LOAD, LocalSurface, describe_tool, run_in_thread, to_call_result
 from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
 from onhand.mcp.upstream_routes import public_address, public_name
@@ -62,6 +62,7 @@ READ = 'Read the next part of a result that was cut off; its last line names the
 MAX_KEPT_BYTES = 64 * 1024 * 1024  # of all results that were cut off
 MAX_AGE_S = 3600.0  # of what is left of a result
 TTL_MS = 60_000  # of the list of tools, which changes only when a server's list does
+MAX_REST_NOTE_CHARS = 1_000  # more than the line that says how to read on
 TOOLS_PER_PAGE = 500
 MAX_NAMED_SERVERS = 40
 MAX_NAMED_PROBLEMS = 5
@@ -227,9 +228,10 @@ class Gateway(ProxySurface):
 
     name = "onhand"
 
-    def __init__(self, upstreams: Upstreams, local: LocalSurface | None = None) -> None:
+    def __init__(self, upstreams: Upstreams, local: LocalSurface | None = None, is_structured: bool = False) -> None:
         super().__init__(upstreams)
         self._local = local
+        self.is_structured = is_structured
         self.outputs = OutputPager()
         tools = GatewayTools(self)
         self.tools = Registry([tools.search_tools, tools.describe_tool, tools.call_tool, tools.read_on])
@@ -271,9 +273,11 @@ class Gateway(ProxySurface):
     ) -> types.ListToolsResult:
         """Return the project's tools, the four tools of the gateway, and upstream tools that are always listed."""
         self.register_client(ctx)
-        own = {tool.name: describe_tool(tool) for tool in self.tools}
+        is_structured = self.sends_structured(params)
+        own = {tool.name: self._describe(tool, is_structured) for tool in self.tools}
+        local = {tool.name: tool for tool in self._local.tools(is_structured)} if self._local else {}
         always = {tool.name: tool for tool in self._always_listed() if tool.name not in own}
-        listed = {**self._local_tools, **own, **always}
+        listed = {**local, **own, **always}
         tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
         on_page, cursor = page(tools, params, TOOLS_PER_PAGE)
         return types.ListToolsResult(tools=on_page, next_cursor=cursor, ttl_ms=TTL_MS, cache_scope="private")
@@ -297,7 +301,7 @@ class Gateway(ProxySurface):
             finally:
                 _REQUEST.reset(token)
         (result,) = await self.tools.dispatch([Call(tool.name, params.arguments)])
-        return to_call_result(result, tool, ctx.protocol_version)
+        return to_call_result(result, tool, ctx.protocol_version, self.sends_structured(params))
 
     async def forward_call(
         self, ctx: RequestContext, params: types.CallToolRequestParams, is_direct: bool = False
@@ -411,7 +415,20 @@ class Gateway(ProxySurface):
     def _always_listed(self) -> list[types.Tool]:
         wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}
         routes = self.upstreams.routes() if wanted else ()
-        return [route.tool for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
+        tools = [route.tool for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
+        return [tool.model_copy(update={"meta": {**(tool.meta or {}), **ALWAYS_LOAD}}) for tool in tools]
+
+    def _describe(self, tool: Tool, is_structured: bool) -> types.Tool:
+        """Return one of the four tools as it is listed. Claude Code keeps a part that `read_on` returns in the prompt.
+
+        By default it puts results of more than 50,000 characters into a file, which is where they came from.
+        """
+        listed = describe_tool(tool, is_structured)
+        if tool.name != READ_ON:
+            return listed
+        part_bytes = max((self.upstreams.server(key).max_output_bytes for key in self.upstreams.keys), default=0)
+        meta = {**ALWAYS_LOAD, "anthropic/maxResultSizeChars": part_bytes + MAX_REST_NOTE_CHARS}
+        return listed.model_copy(update={"meta": meta})
 
 
 def _instructions(keys: tuple[str, ...], local: LocalSurface | None) -> str | None:

@@ -19,7 +19,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from onhand.corpora.blocks import line_without_tags
+from onhand.corpora.blocks import line_without_tags, neutralise_json
 from onhand.corpora.context import Context
 from onhand.corpora.document_tools import shorten
 from onhand.corpora.documents import Documents
@@ -55,6 +55,8 @@ MAX_SKILL_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed; the ext
 DYNAMIC = "dynamic"  # instead of a list of files
 FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
 _SKILL_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+
+ALWAYS_LOAD = {"anthropic/alwaysLoad": True}  # in the `_meta` of a tool; Claude Code hides other tools behind a search
 
 INSTRUCTIONS = (
     "Look up what this project has written down instead of guessing: {searches}. Search with a few words before you "
@@ -365,10 +367,14 @@ class LocalSurface(Surface):
 
     name = "onhand"
 
-    def __init__(self, registry: Registry, resources: LocalResources, version: str) -> None:
+    def __init__(
+        self, registry: Registry, resources: LocalResources, version: str, is_structured: bool = False
+    ) -> None:
+        """With `is_structured`, tools send JSON to every client, and not only to those that ask for it."""
         self.registry = registry
         self.resources = resources
         self.version = version
+        self.is_structured = is_structured
         searches = [tool.name for tool in sorted(registry, key=lambda tool: tool.name) if "search" in tool.name]
         self.instructions = INSTRUCTIONS.format(searches=", ".join(searches)) if searches else None
 
@@ -398,9 +404,9 @@ class LocalSurface(Surface):
         known = self.registry.get(tool)
         return known.input_schema if known else None
 
-    def tools(self) -> list[types.Tool]:
+    def tools(self, is_structured: bool = False) -> list[types.Tool]:
         """Return every tool, sorted by name: the same bytes for as long as the server runs."""
-        return [describe_tool(tool) for tool in sorted(self.registry, key=lambda tool: tool.name)]
+        return [describe_tool(tool, is_structured) for tool in sorted(self.registry, key=lambda tool: tool.name)]
 
     def prompts(self) -> list[types.Prompt]:
         """Return the prompts that a person may start with."""
@@ -411,7 +417,8 @@ class LocalSurface(Surface):
     ) -> types.ListToolsResult:
         """Return every tool on one page."""
         _require_no_cursor(params)
-        return types.ListToolsResult(tools=self.tools(), ttl_ms=TOOLS_TTL_MS, cache_scope="private")
+        tools = self.tools(self.sends_structured(params))
+        return types.ListToolsResult(tools=tools, ttl_ms=TOOLS_TTL_MS, cache_scope="private")
 
     async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return the result of the registry."""
@@ -422,7 +429,7 @@ class LocalSurface(Surface):
         tool = self.registry.get(params.name)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=result.text)
-        return to_call_result(result, tool, ctx.protocol_version)
+        return to_call_result(result, tool, ctx.protocol_version, self.sends_structured(params))
 
     async def list_resources(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
@@ -489,32 +496,40 @@ class LocalSurface(Surface):
         return "\n\n".join([*([f"Task: {task}"] if task else []), "Follow this skill.", result.text])
 
 
-def describe_tool(tool: Tool) -> types.Tool:
-    """Return a tool as the protocol lists it."""
+def describe_tool(tool: Tool, is_structured: bool = False) -> types.Tool:
+    """Return a tool as the protocol lists it; its output schema is for clients that receive structured content."""
     return types.Tool(
         name=tool.name,
         title=tool.name.replace("_", " ").capitalize(),
         description=tool.description,
         input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
+        output_schema=tool.output_schema if is_structured else None,
         annotations=types.ToolAnnotations.model_validate(tool.annotations()),
+        _meta=ALWAYS_LOAD,
     )
 
 
-def to_call_result(result: Result, tool: Tool, protocol_version: str) -> types.CallToolResult:
-    """Return a result in the form of the protocol.
+def to_call_result(
+    result: Result, tool: Tool, protocol_version: str, is_structured: bool = False
+) -> types.CallToolResult:
+    """Return a result in the form of the protocol: text for a model and, only if it was asked for, JSON for programs.
 
-    A failure has no structured content. A result that lacks the structured content of its output schema is a failure,
-    because clients reject it.
+    Some clients give their model the JSON instead of the text, which is longer and lacks what the text explains. In
+    both, nothing can be taken for the end or the beginning of a block. A failure has no structured content. A result
+    that lacks the structured content of its output schema is a failure, because clients reject it.
     """
+    meta = {"onhand/truncated_bytes": result.truncated_bytes} if result.truncated_bytes else None
+    content: list[types.ContentBlock] = [types.TextContent(text=result.text)]
+    if not is_structured:
+        return types.CallToolResult(content=content, is_error=not result.ok, _meta=meta)
     is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS  # older ones allow objects only
     has_structured = result.ok and (isinstance(result.structured, dict) or is_modern)
-    structured = result.structured if has_structured else None
+    structured = neutralise_json(result.structured) if has_structured else None
     return types.CallToolResult(
-        content=[types.TextContent(text=result.text)],
+        content=content,
         structured_content=structured,
         is_error=not result.ok or (tool.output_schema is not None and structured is None),
-        _meta={"onhand/truncated_bytes": result.truncated_bytes} if result.truncated_bytes else None,
+        _meta=meta,
     )
 
 

@@ -25,6 +25,7 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 Entry = TypeVar("Entry")
 
 RESOURCE_NOT_FOUND = -32002  # in protocols up to 2025-11-25; later ones use INVALID_PARAMS
+STRUCTURED = "onhand/structured"  # in the `_meta` of a request: true asks for JSON for programs beside the text
 PAGE_SIZE = 100  # entries; a page of resources is about 30 KB
 
 
@@ -45,6 +46,7 @@ class Surface:
     name: str
     version: str
     instructions: str | None
+    is_structured = False  # whether our tools send JSON to all clients, and not only to those that ask for it
 
     @property
     def capabilities(self) -> types.ServerCapabilities:
@@ -67,6 +69,11 @@ class Surface:
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Return the input schema of a tool, for the HTTP headers that mirror arguments; None if unknown."""
         return None
+
+    def sends_structured(self, params: types.RequestParams | None) -> bool:
+        """Return whether JSON of our tools, or its schemas, are part of the answer to a request."""
+        asked: Mapping[str, Any] = (params.meta if params else None) or {}
+        return self.is_structured or asked.get(STRUCTURED) is True
 
 
 class Handled(NamedTuple):

@@ -18,7 +18,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@requirement("mcp.install")
+@requirement("mcp.install", "mcp.always-loaded")
 def test_an_entry_is_written_once_and_the_file_before_it_is_named(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -29,6 +29,7 @@ def test_an_entry_is_written_once_and_the_file_before_it_is_named(
     settings = json.loads((home / ".claude.json").read_text(encoding="utf-8"))
     assert settings["theme"] == "dark"
     assert settings["mcpServers"]["onhand"]["args"][-1] == "serve"
+    assert settings["mcpServers"]["onhand"]["alwaysLoad"] is True
     assert main(["mcp", "install", "claude"]) == 0
     assert "already" in capsys.readouterr().out
     assert len(list(home.iterdir())) == 2
