@@ -139,7 +139,7 @@ def test_what_is_at_work_when_the_input_ends_is_still_answered_and_then_the_serv
 def readable_id(raw: bytes) -> Any:
     try:
         message = json.loads(raw, parse_constant=int)  # which no constant can be
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     is_request = isinstance(message, dict) and isinstance(message.get("id"), int | str)
     return message["id"] if is_request and not isinstance(message["id"], bool) else None

@@ -145,6 +145,7 @@ def requests(random: Random) -> Iterator[Case]:
     yield case("http_mcp", "reject", {"Mcp-Session-Id": word * 8}, detail="404")
     yield case("http_mcp", "reject", {"body": f"{random.randint(2, 9)}0k nested objects"}, detail="400")
     yield case("http_mcp", "reject", {"Authorization": f"Bearer {word}"}, detail="401")
+    yield case("http_mcp", "reject", {"action": "Content-Length and Transfer-Encoding"})
     yield case("http_mcp", "accept", {"Host": f"localhost:{random.randint(1, 65535)}"}, detail="200")
 
 
@@ -196,6 +197,8 @@ def questions(random: Random) -> Iterator[Case]:
         setup=f"{random.choice(['embedder answers', 'it gives'])} {random.choice(['NaN', 'zeros', 'inf', '[]'])}",
     )
     yield case("cache", "accept", setup=f"max_entries {random.randint(0, 3)}")
+    yield case("cache", "accept", ["how do I reset it", "how can I reset it?"])
+    yield case("cache", "reject", setup="an empty question")
 
 
 def files(random: Random) -> Iterator[Case]:
@@ -232,11 +235,16 @@ def stores(random: Random) -> Iterator[Case]:
         "survive",
         setup=f"{random.choice(['ENOSPC', 'EIO'])} on Nth {random.choice(['write', 'fsync', 'rename'])}",
     )
+    suffix, damage = random.choice(["wal", "shm"]), random.choice(["cut in the middle", "1 bit flipped", "rm"])
+    yield case("storage", "survive", setup=f"rm -{suffix}" if damage == "rm" else f"-{suffix} {damage}")
+    yield case("storage", "survive", setup="pwrite returns half, signals")
 
 
 def settings(random: Random) -> Iterator[Case]:
     word = random.choice(WORDS)
     yield case("config", "reject", f"{word} = {random.randint(1, 9)}")
+    yield case("config", "reject", f'[rules]\nnames = ["{random.choice([".env", ".ENV", "Server.PEM", ".git"])}"]')
+    yield case("config", "reject", f"[{word}")
     yield case(
         "config", "accept", f'{random.choice(["api_key", "token", "password"])} = "{word}-{random.getrandbits(40):x}"'
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostile.cases import Case, Phrases, each, not_understood
+from hostile.cases import LONGEST_MADE, Case, Phrases, each, not_understood, quantity
 from requirements import requirement
 from unit.acp import test_agent as of_agent
 from unit.acp.test_stdio import INITIALIZE, exchanged
@@ -34,9 +34,35 @@ def test_a_message_is_survived(case: Case, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
     if found := re.match(r"-32\d{3}", case.detail):
         assert str(of_case[0]["error"]["code"]) == found[0], of_case
-    elif case.detail.split(" ")[0] in ("error", "refused", "typed"):
+    elif of_case and case.detail.split(" ")[0] in ("error", "refused", "typed"):
         assert "error" in of_case[0], of_case
     return
+
+
+@phrases.mean(
+    r"(initialize|authenticate|session/\w+) (?:twice|again|two times)|(?:double|second|repeated) (initialize)"
+)
+def the_same_again(case: Case, found: Any, directory: Path) -> None:
+    method = found[1] or found[2]
+    line = json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": INITIALIZE["params"]}).encode()
+    answers = exchanged([json.dumps(INITIALIZE).encode(), line, line])
+    assert len([answer for answer in answers if answer["id"] == 7]) == 2
+
+
+@phrases.mean(r"(\d[\d,]* ?[KMG]i?B)|(?:huge|long|large) (?:prompt|line|message)|(?:deep|nested)")
+def a_large_message(case: Case, found: Any, directory: Path) -> None:
+    """It is answered by its id, with an error where it is too large or too deep."""
+    size = min(quantity(case.words, 1 << 20), LONGEST_MADE)
+    prompt = '"' + "a" * size + '"' if found[1] or "deep" not in case.words else "[" * 5000 + "]" * 5000
+    line = f'{{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{{"sessionId":"s","prompt":{prompt}}}}}'
+    answers = exchanged([json.dumps(INITIALIZE).encode(), line.encode()])
+    assert [answer for answer in answers if answer["id"] == 7 and "error" in answer]
+
+
+@phrases.mean(r"(?:editor|client|stdin|input) .*(?:clos|dies|exit|gone|crash|disconnect)|clos\w* (?:its )?stdin|EOF")
+def the_editor_is_gone(case: Case, found: Any, directory: Path) -> None:
+    """What is at work ends with the editor."""
+    of_agent.test_cancel_while_servers_connect_answers_cancelled(directory, "close")
 
 
 @phrases.mean(r"concurrent .*prompt|two prompts|prompt.* (?:twice|at once)")

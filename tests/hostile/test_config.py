@@ -38,14 +38,29 @@ def places(key: str) -> list[str]:
 @requirement("config.broken-files", "config.secrets-by-name-only")
 @pytest.mark.parametrize("case", each("config"))
 def test_a_configuration_is_refused_kept_to_or_never_shown(case: Case, tmp_path: Path) -> None:
+    text = str(case.sent)
     try:
-        settings = tomllib.loads(str(case.sent))
+        settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         settings = {}
     if settings:
         return is_set(case, settings, tmp_path)
+    if re.search(r"^\ufeff|[=\[\0]", text):  # a file that is no TOML, or begins with a mark
+        return is_refused(case, text.encode("utf-8", "surrogatepass"), tmp_path)
     phrases.act(case, tmp_path)
     return None
+
+
+def is_refused(case: Case, content: bytes, directory: Path) -> None:
+    """The file is refused with its name, or what it asks for is ignored with a warning."""
+    (directory / "onhand.toml").write_bytes(content)
+    try:
+        loaded = config.load(str(directory))
+    except ConfigError as error:
+        assert len(str(error)) < 2000
+        assert "onhand.toml" in str(error)
+        return
+    assert case.expected == "accept" or any("onhand.toml" in warning for warning in loaded.warnings), loaded
 
 
 def is_set(case: Case, settings: dict[str, Any], directory: Path) -> None:
@@ -63,11 +78,40 @@ def is_set(case: Case, settings: dict[str, Any], directory: Path) -> None:
     if case.expected not in ("reject", "flag"):
         not_understood(case, "what is expected of a setting")
     for name in places(key) if not isinstance(value, dict) else [key]:
-        (directory / "onhand.toml").write_text(text.replace(key, name, 1))
-        with pytest.raises(ConfigError) as told:
-            config.load(str(directory))
-        assert len(str(told.value)) < 2000
-        assert "onhand.toml" in str(told.value)
+        is_refused(case, text.replace(key, name, 1).encode(), directory)
+
+
+@phrases.mean(r"chmod|world.?writ|0?666|0?777|everyone")
+def what_everyone_can_write(case: Case, found: Any, directory: Path) -> None:
+    """It is reported, and grants nothing."""
+    file = directory / "onhand.toml"
+    file.write_text("[shell]\nenabled = true\n")
+    file.chmod(0o666)
+    home = directory / "home"
+    assert onhand(directory, "trust", "--yes").returncode == 2
+    shown = onhand(directory, "config", "show")
+    assert "everyone can change it" in shown.stderr
+    assert not home.exists() or not list(home.rglob("*.json"))
+
+
+@phrases.mean(r"utf-?(?:16|32)|latin-?1|not utf-?8|binary|NUL|\\xff")
+def another_encoding(case: Case, found: Any, directory: Path) -> None:
+    is_refused(case, "[context]\nlimit = 3\n".encode("utf-16" if "16" in found[0] else "utf-32") + b"\xff", directory)
+
+
+@phrases.mean(r"symlink|-> ?(/\S+)|\bln\b|fifo|device|directory instead|is a directory")
+def no_file_of_the_project(case: Case, found: Any, directory: Path) -> None:
+    """A link to something else is refused, and nothing of it is shown."""
+    file = directory / "onhand.toml"
+    if "fifo" in case.words:
+        os.mkfifo(file)
+    elif "directory" in case.words:
+        file.mkdir()
+    else:
+        file.symlink_to(found[1] or "/etc/passwd")
+    done = onhand(directory, "config", "show")
+    assert done.returncode == 2
+    assert "root:" not in done.stdout + done.stderr
 
 
 @phrases.mean(r"\bbig\b|huge|[MG]i?B\b")

@@ -168,6 +168,69 @@ def a_foreign_file(case: Case, found: Any, directory: Path) -> None:
     assert path.read_bytes() == before
 
 
+@phrases.mean(
+    r"\b(?!TZ|size|nr_inodes)([A-Z_]+)=(\S*)|read.?only (?:cache|home|state)|\bcache\b.*(?:chmod|read.?only|unwritable)"
+)
+def another_environment(case: Case, found: Any, directory: Path) -> None:
+    """Whatever the environment says, a file is imported and found."""
+    (directory / "a.md").write_text(TEXT)
+    (directory / "closed").mkdir()
+    (directory / "closed").chmod(0o555)
+    env = {found[1]: found[2]} if found[1] else {"XDG_CACHE_HOME": str(directory / "closed")}
+    assert onhand(directory, "docs", "import", "a.md", env=env).returncode == 0
+    shown = onhand(directory, "docs", "keyword", "sensors", env=env)
+    assert (shown.returncode, "dock sensors" in shown.stdout) == (0, True), shown.stderr
+
+
+@phrases.mean(r"ulimit|open files|file descriptors|EMFILE")
+def few_descriptors(case: Case, found: Any, directory: Path) -> None:
+    """With few file descriptors a directory is imported, or refused in words."""
+    for number in range(40):
+        (directory / f"{number}.md").write_text(TEXT)
+    limit = ["sh", "-c", f'ulimit -n {max(quantity(case.words, 16), 12)} && exec "$@"', "sh"]
+    done = onhand(directory, "docs", "import", ".", before=limit)
+    assert done.returncode == 0 or done.stderr.startswith("onhand"), done.stderr
+
+
+@phrases.mean(r"chmod 0*0?00?\b|permission|unreadable|EACCES|not readable")
+def a_closed_file(case: Case, found: Any, directory: Path) -> None:
+    """What may not be read is told of, and the rest is read."""
+    (directory / "a.md").write_text(TEXT)
+    (directory / "closed.md").write_text(TEXT)
+    (directory / "closed.md").chmod(0)
+    read = imported(directory)
+    assert "a.md" in [Path(document.id).name for document in read.documents]
+    assert len(read.documents) + len(read.problems) == 2
+
+
+@phrases.mean(
+    r"^(.*\.md) and (.*\.md)$|(?:^|; )([^;]*(?:\\x[0-9a-f]{2}|\\[nt]|[^\x20-\x7e])[^;]*\.md)$|case twins|names? with"
+)
+def odd_names(case: Case, found: Any, directory: Path) -> None:
+    """Every file is read under a name of its own, and no name forges a line."""
+    names = [name for name in found.groups() if name] or ["A.md", "a.md"]
+    for number, name in enumerate(names):
+        raw = evaluate(f"b'{name}'") if name.isascii() else name.encode()
+        with open(os.path.join(os.fsencode(directory), raw), "wb") as file:
+            file.write(f"{TEXT} {number}".encode())
+    read = imported(directory)
+    assert len({document.id for document in read.documents}) + len(read.problems) == len(names)
+    assert "\n" not in "".join(problem.path for problem in read.problems)
+
+
+@phrases.mean(r"CRLF|line ends?|\\r\\n|lone CR|old Mac")
+def line_ends(case: Case, found: Any, directory: Path) -> None:
+    end = "\r" if re.search(r"lone CR\b|Mac", case.words) else "\r\n"
+    read = of(directory, f"# Dock{end}{end}{TEXT}{end}".encode())
+    assert TEXT in read.only.text
+
+
+@phrases.mean(r"([\d,]+k?) (headings|lines|links|sections|columns|fields|levels)")
+def a_file_of_many(case: Case, found: Any, directory: Path) -> None:
+    unit = {"headings": "# Dock\n\n", "sections": "## Dock\n\ntext\n", "links": "[a](b.md) ", "levels": "> "}
+    is_read_or_told(of(directory, (unit.get(found[2], "dock\n") * min(quantity(found[1]), 100_000)).encode()))
+
+
 @phrases.mean(r"umask")
 def umask(case: Case, found: Any, directory: Path) -> None:
     (directory / "a.md").write_text(TEXT)
@@ -298,7 +361,7 @@ def bytes_in_words(case: Case, found: Any, directory: Path) -> None:
     assert "costs 5" in read.only.text
 
 
-@phrases.mean(r"yes \||no newline|[\d,]+ ?[KMG]i?B\b|head -c (\S+)")
+@phrases.mean(r"yes \||no newline|[\d,]+ ?[KMGT]i?B\b|head -c (\S+)|truncate -s|sparse")
 def a_large_file(case: Case, found: Any, directory: Path) -> None:
     """What is too large is told of, not read."""
     with (directory / "large.md").open("wb") as file:

@@ -77,6 +77,10 @@ def test_a_request_is_refused_or_served(case: Case, server: Http, guarded: Http,
         body = body_of(case, said["body"], headers)
     path = f"/mcp{said['url']}" if str(said.get("url", "")).startswith("?") else said.get("url") or said.get("path")
     path = (path or "/mcp").replace("access_token=x", f"access_token={of_http.TOKEN}")
+    if re.search(r"[\r\n\0]", f"{headers}".encode().decode("unicode_escape")):  # which no client library sends
+        status = sent_raw(server, [f"{name}: {value}" for name, value in headers.items()], method)
+        assert 400 <= status < 500 or case.expected in ("bounded", "survive")
+        return
     reply = at.send(body, {name: of_http.latin(value) for name, value in headers.items()}, method=method, path=path)
     assert of_http.TOKEN not in reply.body
     assert "access-control-allow-origin" not in reply.headers
@@ -121,7 +125,22 @@ def silent_connections(case: Case, found: Any, server: Http, tmp_path: Path) -> 
             one.close()
 
 
-@phrases.mean(r"pipelin|smuggl|two requests|chunked")
+def sent_raw(server: Http, lines: list[str], method: str = "POST", version: str = "1.1") -> int:
+    """The status of a request that is written byte for byte."""
+    named = any(line.lower().startswith("host:") for line in lines)
+    host = [] if named or version != "1.1" else [f"Host: 127.0.0.1:{server.port}"]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=rawmcp.WAIT_S) as connection:
+        connection.sendall("\r\n".join([f"{method} /mcp HTTP/{version}", *host, *lines, "", ""]).encode())
+        return int((connection.recv(1000).split() or [b"", b"400"])[1])
+
+
+@phrases.mean(r"HTTP/(\d\.\d)")
+def another_version(case: Case, found: Any, server: Http, tmp_path: Path) -> None:
+    assert 400 <= sent_raw(server, ["Content-Length: 0"], version=found[1]) < 600
+    assert server.send(rawmcp.initialize()).status == 200
+
+
+@phrases.mean(r"pipelin|smuggl|two requests|chunked|two lengths|Content-Length and|Transfer-Encoding")
 def smuggled(case: Case, found: Any, server: Http, tmp_path: Path) -> None:
     """A request whose length is said twice is refused, and what follows it is no request."""
     head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"

@@ -97,7 +97,11 @@ def is_a_skill(raw: bytes, place: Path) -> None:
     (place / "SKILL.md").write_bytes(b"---\nname: pdf\ndescription: lion\n---\n" + raw)
     (place / "reference.md").write_bytes(raw)
     registry = Registry(Skills(place.parent, roots=["."], usual=False).tools())
-    assert registry.call("search_skills", {"query": "lion"}).text.startswith('<skill name="pdf"')
+    found = registry.call("search_skills", {"query": "lion"}).text
+    if b"\0" in raw:  # no text
+        assert "cannot be used" in found
+        return
+    assert found.startswith('<skill name="pdf"')
     for tool, arguments in (
         ("read_skill", {"name": "pdf"}),
         ("read_skill_reference", {"skill": "pdf", "path": "reference.md"}),

@@ -5,7 +5,8 @@ import re
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,9 @@ from benchmarks import kills, writers
 import disk
 import power
 from e2e import test_durability as of_durability
+from e2e import test_storage_faults as of_faults
 from e2e.test_power import recorded
+from faults import run_python
 from hostile.cases import Case, Phrases, each, not_understood, quantity
 from onhand import Document, open_index
 from onhand.errors import OnhandError
@@ -67,18 +70,52 @@ def is_right_or_told(path: Path, many: int = 60) -> None:
 
 def damaged(directory: Path, damage: Callable[[Path], object], trials: int = 1) -> None:
     """Do it to a copy, so many times."""
-    whole = filled(directory / "whole.db")
-    for number in range(trials):
+    for path in copies(filled(directory / "whole.db"), directory, trials):
+        damage(path)
+        is_right_or_told(path)
+
+
+def copies(whole: Path, directory: Path, many: int) -> Iterator[Path]:
+    """Copies of a store and of the files beside it."""
+    for number in range(many):
         place = directory / f"damaged{number}"
         place.mkdir()
         for suffix in ("", "-wal", "-shm"):
             if Path(f"{whole}{suffix}").exists():
                 shutil.copy(f"{whole}{suffix}", place / f"documents.db{suffix}")
-        damage(place / "documents.db")
-        is_right_or_told(place / "documents.db")
+        yield place / "documents.db"
 
 
-@phrases.mean(r"SIGKILL|signal=KILL|kill|VACUUM|tmp \+ rename|power|crash")
+def damaged_beside(directory: Path, suffix: str, damage: Callable[[Path], object], trials: int = 1) -> None:
+    """Do it to the file beside a store that is in use; a log that is lost may take the newest documents with it."""
+    whole = filled(directory / "whole.db", 30)
+    with open_index(whole, None) as index:
+        index.put([document(number) for number in range(30, 60)])
+        made = list(copies(whole, directory, trials))
+    for path in made:
+        assert Path(f"{path}-{suffix}").exists() or suffix == "journal"
+        damage(Path(f"{path}-{suffix}"))
+        is_consistent_or_told(path)
+
+
+def is_consistent_or_told(path: Path, many: int = 60) -> None:
+    """What can be found can be read, and is what was written; no other document is there."""
+    try:
+        with open_index(path, None) as index:
+            assert index.check() == []
+            hits = index.keyword("written", limit=100).hits
+            assert len(hits) in (0, 30, 60)
+            for hit in hits:
+                number = int(hit.document_id[1:])
+                assert number < many
+                assert index.get(hit.document_id).text == document(number).text
+    except OnhandError as error:
+        assert str(error)
+
+
+@phrases.mean(
+    r"SIGKILL|signal=KILL|kill|VACUUM|checkpoint|tmp \+ rename|power|crash|\b(?:torn|dropped|reordered)\b|sectors?\b"
+)
 def killed(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
     """The power fails at any moment, which is a kill after which not even what was written is certain."""
     kind = "cache" if re.search(r"cache|rename", case.words) else "documents"
@@ -92,12 +129,66 @@ def killed(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
 
 
 FAULTY = {"fsync": "fsync", "read": "read", "write": "write", "shm": "create", "rename": "rename", "open": "create"}
+WORDED = {r"quota": "EDQUOT", r"stale": "ESTALE", r"read.?only file ?system": "EROFS", r"disk full|no space": "ENOSPC"}
 
 
-@phrases.mean(r"\b(EIO|ENOSPC|EDQUOT|EROFS|ENOMEM|EFBIG)\b|strace$|before open")
+@phrases.mean(r"short write|partial write|half .*written|returns half|EINTR|interrupted|signals|ulimit|file size limit")
+def calls_are_cut_short(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    """A write that the system ends early: by a signal again and again, and by the limit on the size of a file."""
+    code = """
+        import signal, sys
+        from resource import RLIMIT_FSIZE, setrlimit
+        from hostile.test_storage import document
+        from onhand import open_index
+        from onhand.errors import StoreError
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        setrlimit(RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        with open_index(sys.argv[1], None) as index:
+            for number in range(10_000):
+                try:
+                    index.put([document(number)])
+                except StoreError as error:
+                    print("refused", error)
+                    break
+                print(number)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        """
+    path = directory / "documents.db"
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    *acknowledged, refused = run_python(code, str(path), environ=environ).splitlines()
+    assert "refused" in refused
+    with open_index(path, None) as index:
+        assert index.check() == []
+        for number in map(int, acknowledged):
+            assert index.get(f"d{number}").text == document(number).text
+
+
+@phrases.mean(r"ENOLCK|no locks|cannot lock")
+def no_locks(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    of_faults.test_an_index_on_a_failing_disk_says_what_is_wrong_when_it_is_opened(directory, "fcntl/flock", "ENOLCK")
+
+
+@phrases.mean(r"lock(?:ed)? (?:is )?(?:held|by)|SIGSTOP|stopped process|SQLITE_BUSY|busy")
+def another_has_the_lock(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    """Readers do not wait for a writer that never ends."""
+    path = filled(directory / "documents.db")
+    holder = sqlite3.connect(path)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        with open_index(path, None) as index:
+            assert index.get("d1").text == document(1).text
+            assert len(index.keyword("written", limit=50).hits) == 50
+    finally:
+        holder.rollback()
+        holder.close()
+    is_right_or_told(path)
+
+
+@phrases.mean(r"\b(EIO|ENOSPC|EDQUOT|EROFS|ENOMEM|EFBIG|ESTALE|EACCES|EPERM)\b|strace$|before open|" + "|".join(WORDED))
 def the_disk_fails(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
     """From some call on the disk fails: the writer is told, and what it was told before is kept."""
-    error = found[1] or "ENOSPC"
+    error = found[1] or next((name for words, name in WORDED.items() if re.search(words, case.words)), "ENOSPC")
     verb = next((verb for word, verb in FAULTY.items() if word in case.words.lower()), "write")
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(power.__file__).parent), *sys.path])}
     for first in (1, 2, 5, 20):
@@ -119,6 +210,25 @@ def the_disk_fails(case: Case, found: Any, directory: Path, monkeypatch: Any) ->
 def no_memory(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
     """A call that cannot get memory leaves nothing of it behind."""
     of_durability.test_a_call_that_fails_halfway_leaves_nothing_and_the_store_goes_on(directory)
+
+
+@phrases.mean(
+    r"(?=.*(?:flip|bit|garbage|checksum|corrupt|cut|truncat|half|random)).*(?<!\w)-?(wal|shm|journal)\b(?! of)"
+)
+def a_file_beside_is_damaged(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    """A log that was cut or changed: what is left of it counts up to the damage, and nothing else."""
+    random, is_cut = Random(case.words), re.search(r"cut|truncat|half", case.words)
+
+    def change(path: Path) -> None:
+        content = bytearray(path.read_bytes() if path.exists() else bytes(512))
+        at = random.randrange(len(content))
+        if is_cut:
+            content = content[:at]
+        else:
+            content[at] ^= 1 << random.randrange(8)
+        path.write_bytes(content)
+
+    damaged_beside(directory, found[1].lower(), change, MOST_TRIALS)
 
 
 @phrases.mean(r"(\d+) random bits?|bit ?flip|flipp|bit rot|garbage|zero(?:ed)? page|random bytes")
@@ -143,15 +253,15 @@ def truncated(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None
     sizes = iter(Random(case.words).sample(range(1, 400), MOST_TRIALS))
 
     def cut(path: Path) -> None:
-        size = path.stat().st_size
-        os.truncate(path, size * next(sizes) // 400 // 4096 * 4096)
+        pages = path.stat().st_size // 4096  # a file without any is a new one
+        os.truncate(path, max(1, pages * next(sizes) // 400) * 4096)
 
     damaged(directory, cut, MOST_TRIALS)
 
 
 @phrases.mean(r"(?:rm|delet\w*|remov\w*|miss\w*) \S*-(shm|wal|journal)")
 def a_file_beside_is_gone(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
-    damaged(directory, lambda path: Path(f"{path}-{found[1]}").unlink(missing_ok=True))
+    damaged_beside(directory, found[1].lower(), lambda path: path.unlink(missing_ok=True))
 
 
 @phrases.mean(r"(wal|shm|journal) of another|swapped -(wal|shm|journal)|garbage in -(wal|shm)")
@@ -197,8 +307,6 @@ class Of:
         self.name, self.dimension = name, dimension
 
     def embed(self, texts: Any, kind: str = "document") -> Any:
-        from array import array
-
         return [array("f", [1.0] + [0.0] * (self.dimension - 1)) for _ in texts]
 
 
@@ -222,7 +330,31 @@ def other_vectors(case: Case, found: Any, directory: Path, monkeypatch: Any) -> 
 TABLES = ("documents", "facts", "postings", "segments", "vectors")
 
 
-@phrases.mean(r"row .*not in|row without|out of sync|duplicate rowid|forced|orphan")
+@phrases.mean(r"\bNaN\b|zero vector|vector of zeros|\binf\b")
+def a_vector_that_is_none(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    """A stored vector that is no direction is an error, or is found by nothing."""
+    path = directory / "documents.db"
+    with open_index(path, Of("before", 4)) as index:
+        index.put([document(1), document(2)])
+    connection = sqlite3.connect(path)
+    number = 0.0 if "zero" in case.words else float("inf" if "inf" in case.words else "nan")
+    data = array("f", [number] * 4).tobytes()
+    connection.execute("UPDATE vectors SET data = ? WHERE docnum = (SELECT min(docnum) FROM vectors)", (data,))
+    connection.commit()
+    connection.close()
+    for beside in directory.glob("documents.db?*"):
+        beside.unlink()  # a copy of the vectors
+    try:
+        with open_index(path, Of("before", 4)) as index:
+            scores = [hit.score for hit in index.semantic("words").hits]
+            assert all(0 <= score <= 1.001 for score in scores)
+    except OnhandError as error:
+        assert str(error)
+
+
+@phrases.mean(
+    r"row .*not in|row without|out of sync|duplicat\w* (?:row|id)|(?:two|same) rows?\b|row duplicated|forced|orphan"
+)
 def derived_data_is_wrong(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
     """A row that is missing on one side of the file is an error, or is found by the check."""
     tables = iter(TABLES)
@@ -268,8 +400,42 @@ def closed(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
     damaged(directory, lambda path: path.chmod(0o400))
 
 
-@phrases.mean(r"foreign|not a database|another program|empty file|text file")
+@phrases.mean(r"page.?size")
+def another_page_size(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path)
+        for statement in ("PRAGMA journal_mode = delete", "PRAGMA page_size = 8192", "VACUUM"):
+            connection.execute(statement)
+        connection.close()
+
+    damaged(directory, change)
+
+
+@phrases.mean(r"is a directory|mkdir \S+\.db|directory in the way|fifo|device")
+def no_file(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    path = directory / "documents.db"
+    os.mkfifo(path) if "fifo" in case.words else path.mkdir()
+    with pytest.raises(OnhandError):
+        open_index(path, None)
+
+
+@phrases.mean(r"symlink|ln -s|hard ?link|\bln\b")
+def linked(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    (directory / "link.db").symlink_to(filled(directory / "elsewhere.db"))
+    is_right_or_told(directory / "link.db")
+
+
+@phrases.mean(r"^0 bytes|\b0 bytes|empty (?:db|database|file)")
+def an_empty_file(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
+    """It is a new store."""
+    path = directory / "documents.db"
+    path.write_bytes(b"")
+    with open_index(path, None) as index:
+        assert index.keyword("written").hits == ()
+        index.put([document(1)])
+    is_right_or_told(path, 1)
+
+
+@phrases.mean(r"foreign|not a database|another program|text file")
 def no_store(case: Case, found: Any, directory: Path, monkeypatch: Any) -> None:
-    damaged(
-        directory, lambda path: path.write_bytes(b"" if "empty" in case.words else b"a text, and no database\n" * 300)
-    )
+    damaged(directory, lambda path: path.write_bytes(b"a text, and no database\n" * 300))

@@ -17,7 +17,7 @@ from onhand.cache.details import normalize_white_space
 from onhand.embed.embedder import unit_vector
 from onhand.errors import InputError, OnhandError, StoreError
 from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
-from onhand.hidden_characters import repair_surrogates
+from onhand.hidden_characters import is_ignorable, repair_surrogates
 from onhand.tools.tool import copy_json
 
 MAX_QUERY_CHARS = 1_000_000
@@ -92,7 +92,7 @@ def normalize_query(query: str) -> str:
 
 def validate_query(query: object) -> str:
     """Return a question without lone surrogates. Raise InputError if it is not a question."""
-    if not isinstance(query, str) or not query.strip():
+    if not isinstance(query, str) or all(letter.isspace() or is_ignorable(letter) for letter in query):
         raise InputError(f"the question must be a text that is not empty, not {query!r:.60}")
     if len(query) > MAX_QUERY_CHARS:
         raise InputError(f"the question has more than {MAX_QUERY_CHARS:,} characters: shorten it")

@@ -143,10 +143,13 @@ class HttpRefusal(NamedTuple):
     id: int | str | None = None
     code: int = types.INVALID_REQUEST
     challenge: str = ""
+    closes: bool = False  # the connection, because what follows on it cannot be told from the rest of the request
 
     def response(self) -> JSONResponse:
         """Return the HTTP response, whose body is a JSON-RPC error."""
         headers = {"www-authenticate": self.challenge} if self.challenge else {}
+        if self.closes:
+            headers["connection"] = "close"
         if self.status == 405:
             headers["allow"] = ", ".join(METHODS)
         error = {"code": self.code, "message": self.text}
@@ -154,6 +157,9 @@ class HttpRefusal(NamedTuple):
 
 
 _OVERLOADED = HttpRefusal(503, "The server is reading too many large requests. Try again later.")
+_TWO_LENGTHS = HttpRefusal(
+    400, "A request must have either Content-Length or Transfer-Encoding, not both.", closes=True
+)
 _TOO_LARGE = HttpRefusal(413, f"The body has more than {MAX_LINE_BYTES:,} bytes. Send less at once.")
 
 
@@ -221,6 +227,8 @@ class Guard:
         return bytes(body), None
 
     def _check_headers(self, method: str, headers: Headers) -> HttpRefusal | None:
+        if "content-length" in headers and "transfer-encoding" in headers:  # request smuggling (RFC 9112, 6.3)
+            return _TWO_LENGTHS
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or len(origins) > 1:
             return HttpRefusal(400, "A request must have one Host and at most one Origin.")
