@@ -17,6 +17,9 @@ from onhand.corpora.file_index import cache_path
 from onhand.corpora.files import SKIPPED_DIRECTORIES
 from onhand.errors import ConfigError, InputError, MissingExtra, SandboxError, StoreError
 from onhand.fsio import describe_fault, find_exposed, make_directories
+from onhand.search.index import Index
+from onhand.store.memory import MemoryStore
+from onhand.text import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +50,6 @@ if TYPE_CHECKING:
     from onhand.plan.plan import Plan
     from onhand.sandbox.policy import Policy
     from onhand.sandbox.sandbox import Sandbox
-    from onhand.search.index import Index
     from onhand.tools import Registry, Tool
     from onhand.tools.gate import Gate
 else:
@@ -86,8 +88,6 @@ def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | 
     `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder.
     """
     from onhand.embed.choose import choose_embedder
-    from onhand.search.index import Index
-    from onhand.store.memory import MemoryStore
     from onhand.store.sqlite import SqliteStore
 
     available, reason = choose_embedder(embedder)
@@ -533,8 +533,6 @@ class Project:
 
     @property
     def _owner_of_servers(self) -> str:
-        from onhand.text import digest
-
         whole = os.path.realpath(self.directory).encode(errors="surrogateescape")
         return digest(whole) if self.config.mcp.files else "user"
 

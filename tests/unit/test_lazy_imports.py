@@ -73,3 +73,35 @@ def test_only_the_listed_modules_import_ours_inside_functions() -> None:
     lazy = {name for name, tree in modules() if any(lazy_imports(tree))}
     listed = {name for name in lazy if name in LAZY or name.rpartition(".")[0] + ".*" in LAZY}
     assert sorted(lazy - listed) == [], "import at the top, or add the module to LAZY with its reason"
+
+
+def eager_imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules of ours that are imported whenever the module is, and the names that may be modules."""
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("onhand"):
+            yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.If | ast.Try) and not _is_type_checking(node):
+            waiting += node.body
+
+
+def _is_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+@requirement("project.cold-path-is-light")
+def test_no_function_imports_a_module_of_ours_that_is_loaded_already() -> None:
+    trees = dict(modules())
+    eager = {name: set(eager_imports(tree)) & trees.keys() for name, tree in trees.items()}
+    packages = {name: {name[:place] for place, char in enumerate(name) if char == "."} for name in trees}
+    useless = []
+    for name, tree in trees.items():
+        loaded, waiting = set[str](), [name]
+        while waiting:
+            module = waiting.pop()
+            if module not in loaded:
+                loaded.add(module)
+                waiting += eager[module] | packages[module]
+        useless += [f"{name} imports {one}" for one in lazy_imports(tree) if one in loaded - packages[name]]
+    assert useless == [], "import these at the top: they cost nothing there"

@@ -8,7 +8,7 @@ from itertools import chain
 
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_to_all, parse_decimal, positive, whole_number
-from onhand.document import Document
+from onhand.document import Document, Filter, from_microseconds
 from onhand.errors import InputError
 from onhand.text import quantity
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.corpora.documents import Documents, DocumentsPage
-    from onhand.document import Filter
     from onhand.project import Project
     from onhand.search.index import Written
     from onhand.search.result import Hit, Layer
@@ -142,7 +141,6 @@ def _answer(documents: Documents, arguments: argparse.Namespace) -> DocumentsPag
 
 
 def _filter(arguments: argparse.Namespace) -> Filter:
-    from onhand.document import Filter
     from onhand.search.validation import parse_time
 
     return Filter(
@@ -227,7 +225,6 @@ def _delete(documents: Documents, arguments: argparse.Namespace) -> int:
 
 def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
     from onhand.corpora.document_tools import time_text
-    from onhand.document import from_microseconds
 
     stats, summary = documents.index.stats(), documents.summary()
     times = [

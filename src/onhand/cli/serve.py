@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser
-from onhand.doors import grpc_server
+from onhand.doors import grpc_server, mcp_surface
 from onhand.errors import MissingExtra
 from onhand.net import ListenAddress, is_loopback, parse_listen_address, read_token
 from onhand.serving import handle_stop_signals, run_until_stopped
@@ -87,8 +87,6 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
 
 
 def _open_surface(project: Project) -> Surface:
-    from onhand.doors import mcp_surface
-
     surface = mcp_surface(project)
     if project.has_servers:
         terminal.warn(project.server_list.problems)

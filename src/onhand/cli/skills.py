@@ -10,6 +10,7 @@ from onhand.cli.parser import Parser, add_query, add_to_all, positive
 from onhand.corpora.skill_files import SKILL_FILE
 from onhand.record import to_json
 from onhand.text import quantity
+from onhand.tools.loading import estimated_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,8 +161,6 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
 
 
 def _catalog(skills: Skills, arguments: argparse.Namespace) -> int:
-    from onhand.tools.loading import estimated_tokens
-
     catalog = skills.catalog(arguments.window)
     if arguments.json:
         terminal.print_json({**catalog._asdict(), "tokens": estimated_tokens(catalog.text)})

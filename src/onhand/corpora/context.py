@@ -18,6 +18,7 @@ from onhand.hidden_characters import sanitize
 from onhand.lexical.scoring import get_ranking
 from onhand.markdown.page import INTRO, split_sections
 from onhand.record import Record
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 
@@ -451,7 +452,6 @@ def _file_line(source: SearchableFile) -> str:
 
 def _by_directory(sources: Sequence[SearchableFile]) -> list[str]:
     from onhand.corpora.blocks import line_without_tags
-    from onhand.text import quantity
 
     counts: dict[str, tuple[int, int]] = {}
     for source in sources:
@@ -467,7 +467,6 @@ def _by_directory(sources: Sequence[SearchableFile]) -> list[str]:
 def _shorten(introduction: str, lines: list[str], max_tokens: int) -> str:
     from bisect import bisect_right
 
-    from onhand.text import quantity
     from onhand.tools.loading import estimated_tokens
 
     def text(count: int) -> str:

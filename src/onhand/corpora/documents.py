@@ -16,6 +16,7 @@ from onhand.errors import InputError, NotFound
 from onhand.record import Record
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
 from onhand.search.validation import validate_filter, validate_query
+from onhand.store.store import parse_order
 
 TYPE_CHECKING = False
 
@@ -310,7 +311,6 @@ class Documents:
         page_token: str | None = None,
     ) -> DocumentsPage:
         """Return the documents that pass the filter, in order, and how many there are."""
-        from onhand.store.store import parse_order
 
         filter = validate_filter(filter)
         page = page_of(page_token, "filter", _canonical_filter(filter), parse_order(order_by))

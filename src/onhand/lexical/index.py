@@ -18,8 +18,10 @@ from onhand.lexical.segment import (
     NO_TIME,
     SCOPE,
     TAG,
+    Posting,
     Row,
     Segment,
+    SegmentBuilder,
     decode_array,
     encode_array,
     merge,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
     from onhand.document import Filter
     from onhand.lexical.scoring import Ranking
-    from onhand.lexical.segment import Posting, SegmentBuilder
 
     # kind, term → size and data of the posting in each segment that has the term, in the order of the segments
     Fetch = Callable[[int, str], Sequence[tuple[int, bytes]]]
@@ -217,8 +218,6 @@ class IndexReader:
         """Replace the tail by a segment in memory."""
         if self._tail is None:
             return
-        from onhand.lexical.segment import SegmentBuilder
-
         built = self.indexed_tail = SegmentBuilder(self._ranking, self._tail.rows.values())
         fetch = self._fetch
 
@@ -277,8 +276,6 @@ class MemorySegment:
         return self.by_term.get((kind, term))
 
     def postings(self) -> Iterator[Posting]:
-        from onhand.lexical.segment import Posting
-
         return (Posting(*key, *posting) for key, posting in self.by_term.items())
 
 

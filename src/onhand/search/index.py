@@ -11,7 +11,7 @@ from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, Onh
 from onhand.record import Record
 from onhand.search.result import Hit, Layer, SearchResult
 from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
-from onhand.store.store import Entry
+from onhand.store.store import Entry, passes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -319,8 +319,6 @@ class Index:
 
     def _embed_documents(self, documents: Sequence[Document]) -> dict[str, array[float]]:
         """Return the vectors of those documents that are embedded, by id."""
-        from onhand.store.store import passes
-
         embedder = self._matching_embedder()
         embedded = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
         texts = [f"{document.title}\n{document.text}".strip() or document.id for document in embedded]

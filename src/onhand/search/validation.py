@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from onhand.document import Document, Filter
+from onhand.document import Document, Filter, from_microseconds
 from onhand.errors import EmbedderError, InputError
 from onhand.hidden_characters import repair_surrogates
 
@@ -40,8 +40,6 @@ def parse_time(text: str) -> datetime:
 def time_of_epoch(number: float) -> datetime:
     """Return the time of a number of seconds, milliseconds or microseconds since 1970; its size decides the unit."""
     from fractions import Fraction
-
-    from onhand.document import from_microseconds
 
     try:
         exact = Fraction(number)

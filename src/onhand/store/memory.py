@@ -15,6 +15,7 @@ from onhand.store.store import (
     Tally,
     content_hash,
     head_of,
+    parse_order,
     refuse_other_facts,
 )
 
@@ -140,8 +141,6 @@ class MemoryStore:
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
     ) -> list[str]:
-        from onhand.store.store import parse_order
-
         documents = [self._documents[document_id] for document_id in self._filter_ids(filter)]
         for field, descending in reversed(parse_order(order_by)):
             documents.sort(key=_SORT_KEYS[field], reverse=descending)

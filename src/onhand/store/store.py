@@ -6,7 +6,7 @@ them in a faster way.
 
 from __future__ import annotations
 
-from onhand.document import EVERYTHING, author_keys, filter_author_keys
+from onhand.document import EVERYTHING, author_keys, filter_author_keys, to_microseconds
 from onhand.errors import InputError, StoreError
 from onhand.record import Record
 
@@ -73,8 +73,6 @@ class Damage(Record):
 
 def head_of(document: Document) -> Head:
     """Return the head of a document."""
-    from onhand.document import to_microseconds
-
     created = document.created_time
     return Head(
         document.id,
@@ -93,7 +91,6 @@ def content_hash(document: Document) -> str:
     """Return a hash that is equal for two documents only if nothing in them differs."""
     import json
 
-    from onhand.document import to_microseconds
     from onhand.text import digest
 
     created = document.created_time
