@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check fuzz peers conformance bench soak golden docs proto clean
+.PHONY: demo test check fuzz peers conformance clients bundles bench soak golden docs proto clean
 
 demo: $(VENV)/.doors
 	@$(BIN)/python examples/demo.py
@@ -26,8 +26,15 @@ fuzz: $(VENV)/.dev          # the generated tests with new examples, until the t
 peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own; clients written for Node
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py tests/e2e/test_acp.py
 
-conformance: $(VENV)/.conformance  # the official MCP suite, from npm: our server, a server behind us, and us as a client
+conformance: $(VENV)/.node  # the official MCP suite, from npm: our server, a server behind us, and us as a client
 	ONHAND_CONFORMANCE=$(VENV)/conformance PYTHONPATH=tests $(BIN)/python -m conformance.run
+
+clients: $(VENV)/.node       # Claude Code, Codex, Gemini CLI and opencode from npm: what their models receive of us
+	ONHAND_CLIENTS=$(VENV)/clients PYTHONPATH=tests $(BIN)/python -m clients.run
+
+bundles: $(VENV)/.node       # plugins, an extension, a bundle and links in dist/bundles, validated with the clients' own tools
+	$(BIN)/python -m bundles.generate
+	ONHAND_BUNDLES=dist/bundles ONHAND_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n0 tests/clients/test_bundles.py
 
 bench: $(VENV)/.bench
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m benchmarks
@@ -81,7 +88,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@$(PIP) install -c constraints.txt --group bench
 	@touch $@
 
-$(VENV)/.conformance: $(VENV)/.dev
+$(VENV)/.node: $(VENV)/.dev
 	@echo "installing Node …"
-	@$(PIP) install -c constraints.txt --group conformance
+	@$(PIP) install -c constraints.txt --group node
 	@touch $@

@@ -9,7 +9,8 @@ from hypothesis import settings
 
 from onhand.serving import STOP_SIGNALS
 
-OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_FUZZ", "ONHAND_GOLDEN", "ONHAND_HOSTILE", "ONHAND_PEERS")
+NAMES = "BUNDLES CLIENTS CONFORMANCE DATA FUZZ GOLDEN HOSTILE ISOLATED PEERS"
+OF_THE_TESTS = {f"ONHAND_{name}" for name in NAMES.split()}
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
 
 for name in [name for name in os.environ if name.startswith(SETTINGS) and name not in OF_THE_TESTS]:

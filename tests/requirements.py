@@ -558,6 +558,8 @@ mcp.http-limits own Over HTTP, whoever is silent, slow or opens too much is clos
 mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
 mcp.upstream-limits own A response that is too long, too deep or endless costs its caller an error at once, and nobody else.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
+mcp.real-clients own Installed with our command, we work in Claude Code, Codex, Gemini CLI and opencode, whose models receive what we say.
+mcp.bundles own Plugins, an extension, a bundle, a registry entry and links are generated from one description, and the clients' own tools accept them.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.

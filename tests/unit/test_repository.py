@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+GATE = ["test", "check", "peers", "conformance", "clients", "bundles"]
 NEEDS_A_SHELL = pytest.mark.skipif(os.name == "nt", reason="make and .ci/run need a POSIX shell")
 
 
@@ -267,11 +268,8 @@ def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, comman
 @pytest.mark.parametrize(
     ("failing", "called", "passes"),
     [
-        ("nothing", ["test", "check", "peers", "conformance"], True),
-        ("test", ["test"], False),
-        ("check", ["test", "check"], False),
-        ("peers", ["test", "check", "peers"], False),
-        ("conformance", ["test", "check", "peers", "conformance"], False),
+        ("nothing", GATE, True),
+        *((command, GATE[: number + 1], False) for number, command in enumerate(GATE)),
     ],
 )
 def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(

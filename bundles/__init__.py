@@ -1,0 +1,1 @@
+"""What clients install onhand from: plugins, an extension, a bundle, an entry for the registry, and links."""
