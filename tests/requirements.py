@@ -497,6 +497,7 @@ sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent pr
 sandbox.beside-protected own With Landlock, ordinary files are created and changed beside protected ones, and only those.
 sandbox.terminals-and-shared-memory own With Landlock, a command has terminals and shared memory that are its own alone.
 sandbox.loopback own Servers on loopback work inside a command that has a network of its own.
+sandbox.explains-refusals own A command that was refused a place says which one it can use instead.
 sandbox.exit-codes own A missing program exits with 127 and one that may not be run with 126, in every sandbox.
 sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
 sandbox.root own In a project of root, commands can work, without capabilities or rights to anything else of root.

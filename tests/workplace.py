@@ -71,15 +71,16 @@ def run(
     assert process.stdout is not None
     with process.stdout:
         printed = process.stdout.read().decode(errors="replace")
-    return Ended(process.wait(60), printed)
+    return Ended(process.wait(60), printed, process.notes)
 
 
 class Ended:
     """What came of a command."""
 
-    def __init__(self, code: int | None, printed: str) -> None:
+    def __init__(self, code: int | None, printed: str, notes: tuple[str, ...] = ()) -> None:
         self.code = code
         self.printed = printed
+        self.notes = notes
 
 
 def policy_for(directory: Path, **more: Any) -> Policy:

@@ -129,7 +129,7 @@ def _collect_notes(policy: Policy) -> list[str]:
     """Return the limits of the sandbox that a user should know about."""
     if sys.platform != "linux":
         return []
-    from onhand.sandbox import kernel, landlock
+    from onhand.sandbox import kernel, landlock, launcher
 
     notes = [
         f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
@@ -139,6 +139,11 @@ def _collect_notes(policy: Policy) -> list[str]:
         f"git needs {path}, which commands cannot read: add it to sandbox.writable"
         for path in _unreadable_repositories(policy)
     ]
+    if unreadable := launcher.unreadable_program_directories(os.environ, policy):
+        notes.append(
+            f"commands cannot run the programs in {', '.join(unreadable)}: to let them, add a directory, and what its "
+            "programs need, to sandbox.readable"
+        )
     version = kernel.landlock_version()
     if landlock.MIN_VERSION <= version < landlock.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes; Linux 6.12 prevents that")

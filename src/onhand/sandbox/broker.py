@@ -224,6 +224,7 @@ class Broker:
         self._notes: dict[str, None] = {}
         found = os.stat(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else None
         self._shared_memory = _identify(found) if found else (-1, -1)
+        self._temporary = {_identify(os.stat(path)): path for path in plan["temporary"] if os.path.isdir(path)}
 
     def _look_at(self, path: str, names: list[str]) -> None:
         try:
@@ -361,6 +362,7 @@ class Broker:
     def _open_at(self, call: SystemCall, place: Place, flags: int, mode: int) -> bool:
         is_shared = place.identity == self._shared_memory
         if not is_shared and place.identity not in self._closed:
+            self._note_temporary(place, is_new=bool(flags & os.O_CREAT))
             return False
         found = place.find()
         if found is not None:
@@ -417,6 +419,7 @@ class Broker:
             os.unlink(name, dir_fd=self._reserve)
 
     def _make_directory(self, call: SystemCall, place: Place, mode: int) -> bool:
+        self._note_temporary(place, is_new=True)
         if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
             return False
         if not self._directories:
@@ -563,6 +566,12 @@ class Broker:
 
     def _note_closed(self, place: Place) -> None:
         self._note(f"{_show(place.name)} is protected from commands: leave it to the user, or choose another name")
+
+    def _note_temporary(self, place: Place, *, is_new: bool) -> None:
+        if is_new and place.identity in self._temporary and place.find() is None:
+            self._note(
+                f"{self._temporary[place.identity]} is not writable for commands: use $TMPDIR, which is their own"
+            )
 
     def _note(self, note: str) -> None:
         if len(self._notes) < MAX_NOTES:

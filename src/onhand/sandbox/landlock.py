@@ -38,6 +38,7 @@ MIN_VERSION = 3  # earlier versions cannot keep a read-only file from being trun
 SIGNAL_VERSION = 6  # with earlier versions, a command can signal other processes of its user
 RESERVE_PREFIX = ".onhand-reserve-"
 RESERVE_S = 60.0  # far longer than it takes to lock a new reserve
+SHARED_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # which many programs write in, and commands must not
 MAX_RULES = 20_000  # which take some tenths of a second
 
 
@@ -139,7 +140,8 @@ class LandlockSandbox:
             for directory in filter(None, (temporary, reserve)):
                 os.chown(directory, *user)
         writing = READ | WRITE & handled_rights(version)[0]
-        environment = {"HOME": temporary, **command.environment, "TMPDIR": temporary}
+        environment = launcher.without_unreadable_programs({**command.environment, "TMPDIR": temporary}, policy)
+        environment.setdefault("HOME", temporary)
         if is_root:  # tar of root would give files the owners that an archive names
             environment.setdefault("TAR_OPTIONS", "--no-same-owner")
         order = {
@@ -162,11 +164,21 @@ class LandlockSandbox:
                     "calls": seccomp.brokered_calls(),
                     "directories": _closed_names(layout, policy, reserve),
                     "reserve": reserve,
+                    "temporary": [path for path in SHARED_TEMPORARY if not policy.may_write(path)],
                     "metadata": _metadata_plan(layout, policy, temporary, reserve) if is_root else None,
                 },
             },
         }
-        return launcher.start(order, policy, command, watch, cleanup)
+        return launcher.start(order, policy, command, watch, cleanup, _explain_other_user(policy, layout, user))
+
+
+def _explain_other_user(policy: Policy, layout: Layout, user: tuple[int, int] | None) -> str:
+    """Return why commands of another user than root cannot change its workspace; nothing if they can."""
+    of_root = [path for path in layout.writable if os.stat(path).st_uid == 0]
+    if user is None or user[0] == 0 or not of_root:
+        return ""
+    reason = root_refusal(policy)
+    return f"commands can read but not change {of_root[0]}, because root owns it and {reason}: use write_file"
 
 
 class _RootSandbox(LandlockSandbox):
@@ -180,19 +192,18 @@ def root_refusal(policy: Policy) -> str | None:
     """Return why root becomes another user for the commands in a project of its own; None if it can stay root."""
     if policy.strict:
         return "the strict form (sandbox.landlock) lets no broker decide about files"
-    if policy.domains:
-        return "root would have no rights to a network of its own, which domains need"
-    return _root_failure()
+    return _root_failure(bool(policy.domains))
 
 
 @cache
-def _root_failure() -> str | None:
+def _root_failure(with_domains: bool) -> str | None:
     from onhand.sandbox import kernel
 
     if kernel.landlock_version() < SIGNAL_VERSION:
         return "only since Linux 6.12 can a command be kept from sending signals to other processes of root"
     with tempfile.TemporaryDirectory(prefix="onhand-") as directory:
-        policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), writable=(directory,))
+        domains = ("example.com",) if with_domains else ()
+        policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), writable=(directory,), domains=domains)
         failure = try_sandbox(_RootSandbox(), policy, directory, ": > x && chmod 600 x")
     return f"a command cannot safely stay root here ({failure})" if failure else None
 

@@ -61,9 +61,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, notes_fd: int, door_fd
     supervisor = os.getpid()
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        _drop_privileges(order["user"], has_own_namespace=bool(order["bubblewrap"]))
-        if door_fd >= 0:
-            _create_network(door_fd)
+        _drop_privileges(order["user"], door_fd, has_own_namespace=bool(order["bubblewrap"]))
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         step = "preparing"
         wakeup = _wake_on_signals()
@@ -95,8 +93,11 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, notes_fd: int, door_fd
     os._exit(code)
 
 
-def _drop_privileges(user: list[int] | None, *, has_own_namespace: bool) -> None:
-    """Become another user, or root without capabilities, if we are root; PermissionError if a capability is left."""
+def _drop_privileges(user: list[int] | None, door_fd: int, *, has_own_namespace: bool) -> None:
+    """Become another user, or root without capabilities, if we are root; PermissionError if a capability is left.
+
+    With a `door_fd`, also enter a network without a way out.
+    """
     if user is not None:
         _set_oom_score(0)  # set by root, it is a lower bound for all of them
         _hand_over_pipes(user)
@@ -107,12 +108,17 @@ def _drop_privileges(user: list[int] | None, *, has_own_namespace: bool) -> None
         elif has_own_namespace:
             _enter_user_namespace(SHOWN_ID)
         else:
+            if door_fd >= 0:
+                _create_network(door_fd)  # which needs privileges to show root as root
             kernel.drop_capabilities_for_good()
             return
     if kernel.capabilities():
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
         raise PermissionError(1, "privileges could not be dropped")
+    if door_fd >= 0:
+        _create_network(door_fd)
+        kernel.drop_capabilities()
 
 
 def _set_oom_score(score: int) -> None:
@@ -153,7 +159,6 @@ def _create_network(door_fd: int) -> None:
     _enable_loopback()
     with socket.create_server(("127.0.0.1", PROXY_PORT)) as door, socket.socket(fileno=door_fd) as channel:
         socket.send_fds(channel, [b"d"], [door.fileno()])
-    kernel.drop_capabilities()
 
 
 def _enable_loopback() -> None:

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from errno import ESRCH
 from time import monotonic
@@ -21,8 +21,8 @@ from onhand.sandbox import kernel, launch
 from onhand.sandbox.layout import Layout, outermost_paths
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
-from onhand.sandbox.quarantine import Watch
-from onhand.sandbox.sandbox import Command
+from onhand.sandbox.quarantine import Watch, describe_paths
+from onhand.sandbox.sandbox import NOT_FOUND, Command
 
 NOBODY = 65534
 SYSTEM_SETTINGS = ("/etc", "/opt")  # what else commands can read of the system are packages, which anybody can have
@@ -54,7 +54,7 @@ class SandboxedProcess:
         self._mark = mark
         self._first_process = -1
         self._is_killed = False
-        self._collect_notes: Callable[[], list[str]] = list
+        self._collect_notes: Callable[[int], list[str]] = lambda _: []
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -103,8 +103,8 @@ class SandboxedProcess:
             os.close(self._first_process)
             self._first_process = -1
 
-    def collect_notes_with(self, collect: Callable[[], list[str]]) -> None:
-        """Set where further notes come from once the command has ended."""
+    def collect_notes_with(self, collect: Callable[[int], list[str]]) -> None:
+        """Set what returns further notes for the exit code once the command has ended."""
         self._collect_notes = collect
 
     def _finish(self, code: int | None) -> int | None:
@@ -122,7 +122,7 @@ class SandboxedProcess:
             self._cleanup.pop()
         created_notes = self._watch.finish()
         if not self.notes:
-            self.notes = (*killed_notes, *self._collect_notes(), *created_notes)
+            self.notes = (*killed_notes, *self._collect_notes(code), *created_notes)
         return code if code >= 0 else 128 - code
 
     def _kill_orphans(self) -> list[str]:
@@ -258,16 +258,39 @@ def find_program(command: Command, policy: Policy) -> list[str]:
     return ["/bin/sh", "-c", 'exec "$@"' if found else 'echo "sh: $1: not found" >&2; exit 127', "sh", *argv]
 
 
+def unreadable_program_directories(environment: Mapping[str, str], policy: Policy) -> list[str]:
+    """Return the directories of PATH whose programs commands cannot run, such as those of a home directory."""
+    directories = dict.fromkeys(filter(os.path.isdir, environment.get("PATH", "").split(":")))
+    return [path for path in directories if os.path.isabs(path) and not policy.may_read(os.path.realpath(path))]
+
+
+def without_unreadable_programs(environment: dict[str, str], policy: Policy) -> dict[str, str]:
+    """Return an environment whose PATH has no programs that exist but cannot be run: `which` would find them."""
+    unreadable = unreadable_program_directories(environment, policy)
+    directories = [path for path in environment.get("PATH", "").split(":") if path not in unreadable]
+    return environment | {"PATH": ":".join(directories) or "/usr/bin:/bin"} if unreadable else environment
+
+
+def _explain_missing_program(code: int, command: Command, policy: Policy) -> list[str]:
+    """Return a note if a program may have been missing only because commands cannot read where it is."""
+    unreadable = unreadable_program_directories(command.environment, policy) if code == NOT_FOUND else []
+    names = describe_paths(unreadable)
+    advice = "the user can add a directory, and what its programs need, to sandbox.readable"
+    return [f"commands cannot run the programs in {names}: {advice}"] if unreadable else []
+
+
 def start(
     order: dict[str, Any],
     policy: Policy,
     command: Command,
     watch: Watch,
     cleanup: Sequence[Callable[[], None]] = (),
+    explanation: str = "",
 ) -> SandboxedProcess:
     """Start a command as ordered; raise SandboxError, with everything cleaned up, if a step failed.
 
     When the command has ended, the `watch` finishes after all functions of `cleanup` were called, the last one first.
+    The `explanation` is a note for the caller if the command fails.
     """
     cleanup = [*cleanup]
     mark = os.urandom(8).hex()
@@ -305,7 +328,14 @@ def start(
         if failure:
             raise SandboxError(f"the command was not started: {failure}{_read_error_output(process)}")
         refused_hosts = proxy.notes if proxy is not None else list
-        process.collect_notes_with(lambda: [*refused_hosts(), *refusals])
+        process.collect_notes_with(
+            lambda code: [
+                *refused_hosts(),
+                *refusals,
+                *filter(None, [explanation if code else ""]),
+                *_explain_missing_program(code, command, policy),
+            ]
+        )
         return process
     except BaseException:
         if process is not None:

@@ -112,13 +112,23 @@ def test_check_says_why_commands_could_not_change_a_project_of_root(
     monkeypatch.chdir(tree)
     told = f"with landlock, commands can read but not change {tree}, because root owns it and"
     assert not any(note.startswith(told) for note in checked(capfd)["notes"])
-    for name, value, reason in (
-        ("LANDLOCK", "strict", "the strict form (sandbox.landlock) lets no broker decide about files"),
-        ("DOMAINS", "example.com", "root would have no rights to a network of its own, which domains need"),
-    ):
-        with monkeypatch.context() as changed:
-            changed.setenv(f"ONHAND_SANDBOX_{name}", value)
-            assert f"{told} {reason}" in checked(capfd)["notes"]
+    monkeypatch.setenv("ONHAND_SANDBOX_LANDLOCK", "strict")
+    reason = "the strict form (sandbox.landlock) lets no broker decide about files"
+    assert f"{told} {reason}" in checked(capfd)["notes"]
+
+
+@requirement("sandbox.check", "sandbox.explains-refusals")
+def test_check_names_the_directories_whose_programs_commands_cannot_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (place / "bin").mkdir()
+    (place / "tree").mkdir()
+    monkeypatch.chdir(place / "tree")
+    monkeypatch.setenv("PATH", f"{place}/bin:/usr/bin:{place}/missing")
+    told = f"commands cannot run the programs in {place}/bin: to let them, add a directory"
+    assert any(note.startswith(told) for note in checked(capfd)["notes"])
+    monkeypatch.setenv("ONHAND_SANDBOX_READABLE", f"{place}/bin")
+    assert not any("cannot run the programs" in note for note in checked(capfd)["notes"])
 
 
 @requirement("sandbox.never-silently-open")

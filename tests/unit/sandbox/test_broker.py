@@ -297,6 +297,16 @@ def test_a_refusal_is_explained_where_it_happened_and_only_there(confined: Sandb
     )
 
 
+@requirement("sandbox.explains-refusals")
+@pytest.mark.parametrize("line", ["echo x > /tmp/onhand-new", "mkdir /tmp/onhand-new", "touch /var/tmp/onhand-new"])
+def test_a_command_that_writes_to_tmp_learns_where_it_can(confined: Sandbox, project: Path, line: str) -> None:
+    ended, notes = try_line(confined, project, f"{line} || {line.replace('/var', '').replace('/tmp', '$TMPDIR')}")
+    assert (ended.code, len(notes)) == (0, 1)
+    assert "use $TMPDIR" in notes[0]
+    assert try_line(confined, project, "ls /tmp; mkdir -p /tmp $TMPDIR/x; echo x > $TMPDIR/y")[1] == ()
+    assert not os.path.lexists("/tmp/onhand-new")
+
+
 @requirement("sandbox.beside-protected")
 def test_the_reserve_cannot_be_moved_or_replaced(
     confined: Sandbox, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -494,6 +504,30 @@ def test_a_program_that_cannot_be_started_gives_the_usual_exit_code(
     assert ended.code == code
     if os.path.realpath("/bin/sh").endswith("dash"):
         assert ended.printed == printed
+
+
+@requirement("sandbox.explains-refusals", "sandbox.exit-codes")
+def test_a_program_in_a_closed_directory_is_not_found_and_the_result_says_where_it_is(
+    sandbox: Sandbox, place: Path
+) -> None:
+    closed = Path(tempfile.mkdtemp(prefix="onhand-test-", dir="/var/tmp"))  # such as that of a version manager
+    try:
+        for name in ("only-there", "ls"):
+            (closed / name).write_text("#!/bin/sh\necho wrong")
+            (closed / name).chmod(0o755)
+        environment = {"PATH": f"{closed}:/usr/bin:/bin"}
+        command = Command(["/bin/sh", "-c", "command -v ls; only-there"], str(place), environment, *PIPES)
+        process = sandbox.start(policy_for(place), command)
+        assert process.stdout is not None
+        with process.stdout:
+            printed = process.stdout.read().decode()
+        assert process.wait(60) == 127
+        assert printed.splitlines()[0] in ("/usr/bin/ls", "/bin/ls")
+        assert printed.count("not found") == 1
+        (note,) = process.notes
+        assert note.startswith(f"commands cannot run the programs in '{closed}': the user can add")
+    finally:
+        shutil.rmtree(closed)
 
 
 def test_a_policy_without_a_workspace_needs_no_reserve(confined: Sandbox) -> None:
