@@ -57,7 +57,7 @@ class Searcher(Protocol):
     """Evaluates queries over one state of an index. There are two, with equal scores: plain Python and numpy."""
 
     def search(self, weights: Weights, limit: int, allowed: Any = None) -> list[tuple[int, float]]:
-        """Return the top-k docnums and their scores in descending order, including all ties with the last one."""
+        """Return the top-k docnums and their scores, with all ties and perhaps a few more, in no particular order."""
 
     def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
         """Return what each term in each field adds to the scores of these documents."""
@@ -187,7 +187,7 @@ class IndexReader:
     def search(
         self, query: str, limit: int, filter: Filter = EVERYTHING, among: Iterable[int] | None = None
     ) -> list[tuple[int, float]]:
-        """Return the top-k docnums and their scores in descending order, including all ties with the last one."""
+        """Return the top-k docnums and their scores, with all ties and perhaps a few more, in no particular order."""
         weights = self._query_weights(query)
         searcher = self._searcher_for(weights)
         return searcher.search(weights, limit, _allowed_documents(searcher, filter, among))

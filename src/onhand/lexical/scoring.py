@@ -76,9 +76,14 @@ class Scoring(Record):
         """Return the saturated value of a weighted frequency."""
         return frequency * (self.formula.k1 + 1) / (frequency + norm)
 
-    def score(self, frequency: Any, norm: Any, idf: float, alone: Any = 0.0) -> Any:
+    def score(self, frequency: Any, norm: Any, idf: float, alone: Any = None) -> Any:
         """Return the score of a term with this weighted frequency; `alone` is what its fields count by themselves."""
-        return idf * (self.gain(frequency, norm) + (alone + self.formula.delta))
+        gain = self.gain(frequency, norm)
+        if alone is not None:
+            gain = gain + alone
+        if self.formula.delta:
+            gain = gain + self.formula.delta
+        return idf * gain
 
     def share(self, field: int, own: Any, frequency: Any, norm: Any, idf: float) -> Any:
         """Return the part of a term's score that a field with the weighted frequency `own` contributes."""
@@ -110,15 +115,18 @@ def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool = False)
     A question repeats a word by chance, so each word counts once. The more different terms a query has beyond
     MAX_QUESTION_TERMS, the more nearly a word counts as often as it occurs.
     """
+    terms = tokenizer.query_terms(query)
     largest: dict[str, float] = {}
+    for term, weight in terms:
+        if weight > largest.get(term, 0.0):
+            largest[term] = weight
+    if len(largest) <= MAX_QUESTION_TERMS and not count_repeats:
+        return largest
     total: dict[str, float] = {}
-    for term, weight in tokenizer.query_terms(query):
-        largest[term] = max(largest.get(term, 0.0), weight)
+    for term, weight in terms:
         total[term] = total.get(term, 0.0) + weight
     if count_repeats:
         return total
-    if len(largest) <= MAX_QUESTION_TERMS:
-        return largest
     exponent = 1 - MAX_QUESTION_TERMS / len(largest)
     return {term: weight * (total[term] / weight) ** exponent for term, weight in largest.items()}
 

@@ -9,9 +9,8 @@ for all of its documents; when it is, the result is cached.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,10 +32,13 @@ PROBES = 256  # documents that are looked up in all terms, for an early lower bo
 PROBING_PAYS = 16_384  # probing is cheaper than adding a term with more postings
 LOOKUP = 16  # postings of a term that can be added up in the time of looking up one document
 PASS = 16  # documents that can be scanned in the time of one random access
+GROUPS, GROUPS_PER_HIT = 256, 8  # of documents, whose maxima tell a lower bound of the best scores early
 ROUNDING = 2**-23  # relative rounding error of a 32-bit float
 SHORT = 2048  # in a shorter posting, skipping documents does not pay
 SAMPLE = 16_384  # scores from which the best of more are estimated
-NO_DOCNUMS: Array = np.empty(0, dtype="<u4")
+_DOCNUMS: np.dtype[Any] = np.dtype("<u4")  # as postings have them
+_COUNTS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 4: np.dtype("<u4")}  # by width in bytes
+NO_DOCNUMS: Array = np.empty(0, _DOCNUMS)
 
 
 class Allowed(NamedTuple):
@@ -53,7 +55,7 @@ class NumpySearcher:
         self, ranking: Ranking, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None
     ) -> None:
         self._names = tuple(ranking.fields)
-        self._columns = NumpyColumns(segments, deleted, fetch, tail)
+        self._columns = NumpyColumns(segments, deleted, fetch, tail, len(self._names))
         self._lengths = [self._columns.lengths(field) for field in range(len(self._names))]
         totals = [float(own.sum()) for own in self._lengths]
         self._scoring = scoring_of(ranking, totals, self._columns.documents)
@@ -72,14 +74,13 @@ class NumpySearcher:
         postings = sum([one.term.size for one in terms.values()])
         lookups = postings if allowed is None else len(allowed.docnums) * len(terms)
         if postings <= DIRECT_POSTINGS and postings <= lookups * LOOKUP:
-            docnums, scores = self._add_all(list(terms.values()), allowed)
+            docnums, scores = self._add_all(terms.values(), limit, allowed)
         else:
             docnums, scores = self._near_best(terms, limit, allowed)
-        if len(scores) > limit:
-            best = scores >= _kth_best(scores, limit)
+        if len(scores) > 2 * limit:  # a few more cost less than leaving them out
+            best = (scores >= _kth_best(scores, limit)).nonzero()[0]
             docnums, scores = docnums[best], scores[best]
-        found = zip(docnums.tolist(), scores.tolist(), strict=True)
-        return sorted(found, key=itemgetter(1), reverse=True)
+        return list(zip(docnums.tolist(), scores.tolist(), strict=True))
 
     def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
         ascending = sorted(docnums)
@@ -129,14 +130,15 @@ class NumpySearcher:
     def _weights(self) -> DocumentWeights:
         return document_weights(self._scoring, self._lengths)
 
-    def _add_all(self, weighted: list[_Weighted], allowed: Allowed | None) -> tuple[Array, Array]:
-        """Return the docnums that have any of these terms, and their scores."""
+    def _add_all(self, weighted: Collection[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+        """Return the docnums that have any of these terms and may be among the best, and their scores."""
         scores = self._scores
         for term, weight in weighted:
             added = self._exact_scores(term)
             scores[term.docnums] += added if weight == 1.0 else weight * added
         scan_all = self._should_scan_all(weighted)
-        docnums = _docnums_reaching(weighted, scores, 1e-300, scan_all)
+        least = _best_of_groups(scores, limit) if scan_all and allowed is None else 0.0
+        docnums = _docnums_reaching(weighted, scores, least or 1e-300, scan_all)
         if allowed is not None:
             docnums = docnums[allowed.mask[docnums]]
         values = scores[docnums]
@@ -146,8 +148,7 @@ class NumpySearcher:
     def _exact_scores(self, term: NumpyTerm) -> Array:
         """Return the 64-bit score of a term in each document that has it."""
         if term.exact is None:
-            own, frequencies, norm = self._frequencies(term.docnums, term.counts)
-            term.exact = self._score(own, frequencies, norm, term.idf)
+            term.exact = self._score(*self._frequencies(term.docnums, term.counts), term.idf)
         return term.exact
 
     def _near_best(self, terms: dict[str, _Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
@@ -213,23 +214,25 @@ class NumpySearcher:
         finally:
             self._is_meant[docnums] = False
 
-    def _should_scan_all(self, added: list[_Weighted]) -> bool:
+    def _should_scan_all(self, added: Collection[_Weighted]) -> bool:
         """Return whether scanning all documents is faster than visiting those that have these terms."""
         return sum([one.term.size for one in added]) * PASS > len(self._sums)
 
     def _score(self, own: list[Array], frequencies: Array, norm: Any, idf: float) -> Any:
         scoring = self._scoring
-        alone: Any = 0.0
-        for field, frequency in enumerate(own):
-            if scoring.alone[field]:
-                alone = alone + scoring.alone[field] * scoring.gain(frequency, norm)
-        return scoring.score(frequencies, norm, idf, alone)
+        alone = [share * scoring.gain(own[field], norm) for field, share in self._weights.alone]
+        return scoring.score(frequencies, norm, idf, sum(alone[1:], alone[0]) if alone else None)
 
     def _frequencies(self, docnums: Array, counts: Sequence[Array]) -> tuple[list[Array], Array, Any]:
         """Return the weighted frequencies in each field and in all of them, and the length norm."""
         weights = self._weights
-        own = [_take(weight, docnums) * counts[field] for field, weight in enumerate(weights.exact_fields)]
-        return own, sum(own[1:], own[0]), _take(weights.exact_norm, docnums)
+        if self._scoring.per_field_length:
+            own = [weight[docnums] * count for weight, count in zip(weights.exact_fields, counts, strict=True)]
+            norm = weights.exact_norm
+        else:
+            own = [weight * count for weight, count in zip(weights.exact_fields, counts, strict=True)]
+            norm = weights.exact_norm[docnums]
+        return own, sum(own[1:], own[0]), norm
 
     def _find(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
         """Return the frequencies of each term in some documents; the last result is cached for `explain`."""
@@ -256,16 +259,17 @@ class NumpySearcher:
         return self._last_terms[1]
 
     def _read_term(self, name: str) -> NumpyTerm | None:
-        docnums, counts = self._columns.read_term(name, len(self._names))
-        if len(docnums) <= DIRECT_POSTINGS:
-            docnums = docnums.astype(np.intp)  # once, instead of in every look-up by them
+        docnums, counts = self._columns.read_term(name)
         return NumpyTerm(docnums, counts, self._weights) if len(docnums) else None
 
 
 class NumpyColumns:
     """One state of an index as arrays, without its deleted documents: postings, lengths and times of all segments."""
 
-    def __init__(self, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None) -> None:
+    def __init__(
+        self, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None, fields: int
+    ) -> None:
+        self._fields = fields
         self._parts = [*segments, tail.segment()] if tail else segments
         self._fetch = fetch
         self._tail = tail
@@ -292,9 +296,9 @@ class NumpyColumns:
         numbers[self._deleted] = 0
         return numbers
 
-    def read_term(self, name: str, fields: int) -> tuple[Array, list[Array]]:
+    def read_term(self, name: str) -> tuple[Array, list[Array]]:
         """Return the docnums that have a term, ascending, and its frequencies in each field."""
-        docnums, counts = join_postings(self._fetch(WORD, name), fields)
+        docnums, counts = join_postings(self._fetch(WORD, name), self._fields)
         if self._is_alive is not None:
             is_alive = self._is_alive[docnums]
             docnums, counts = docnums[is_alive], [own[is_alive] for own in counts]
@@ -348,10 +352,11 @@ class TermCache:
         self._bytes = 0
 
     def get(self, name: str) -> NumpyTerm | None:
-        if name in self._terms:
-            self._terms.move_to_end(name)
-            return self._terms[name]
-        term = self._terms[name] = self._read_term(name)
+        terms = self._terms
+        if name in terms:
+            terms.move_to_end(name)
+            return terms[name]
+        term = terms[name] = self._read_term(name)
         self._bytes += _term_bytes(term)
         while self._bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # the current query may have several of them
             self._bytes -= _term_bytes(self._terms.popitem(last=False)[1])
@@ -366,6 +371,7 @@ class DocumentWeights(NamedTuple):
     exact_norm: Any
     fields: list[Any]  # the same in 32 bits
     norm: Any
+    alone: list[tuple[int, float]]  # the fields that also count by themselves, and how much
     heaviest: list[float]
     least_norm: float
 
@@ -398,7 +404,8 @@ def document_weights(scoring: Scoring, lengths: Sequence[Array]) -> DocumentWeig
     exact_norm = scoring.norm(lengths)
     fields, norm = [_to_32_bits(own) for own in exact_fields], _to_32_bits(exact_norm)
     heaviest = [float(np.max(own)) for own in fields]
-    return DocumentWeights(scoring, exact_fields, exact_norm, fields, norm, heaviest, float(np.min(norm)))
+    alone = [(field, share) for field, share in enumerate(scoring.alone) if share]
+    return DocumentWeights(scoring, exact_fields, exact_norm, fields, norm, alone, heaviest, float(np.min(norm)))
 
 
 def _to_32_bits(values: Any) -> Any:
@@ -409,9 +416,10 @@ class NumpyTerm:
     """The documents that have a term, its frequencies, and its scores."""
 
     def __init__(self, docnums: Array, counts: Sequence[Array], weights: DocumentWeights) -> None:
-        self.docnums = docnums  # ascending
-        self.size = len(docnums)
-        self.idf = weights.scoring.idf(self.size)
+        size = self.size = len(docnums)
+        # Ascending; those of a short posting are converted once, instead of in every look-up by them.
+        self.docnums = docnums.astype(np.intp) if size <= DIRECT_POSTINGS else docnums
+        self.idf = weights.scoring.idf(size)
         self.counts = counts  # for each field
         self.exact: Array | None = None  # 64-bit scores, when they have been needed
         self._weights = weights
@@ -426,7 +434,7 @@ class NumpyTerm:
     def bytes(self) -> int:
         """The most memory that it takes."""
         scores = self.size * (12 if self.size <= DIRECT_POSTINGS else 4)
-        return self.docnums.nbytes + sum(counts.nbytes for counts in self.counts) + scores + 1000
+        return self.docnums.nbytes + sum([counts.nbytes for counts in self.counts]) + scores + 1000
 
     def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
         """Add its weighted scores to the sums of its documents, and return their docnums and new sums.
@@ -540,7 +548,7 @@ def _select_best(count: int, docnums: Array, scores: Array) -> tuple[Array, Arra
     return docnums[places], scores[places]
 
 
-def _docnums_reaching(added: list[_Weighted], sums: Array, least: float, scan_all: bool) -> Array:
+def _docnums_reaching(added: Iterable[_Weighted], sums: Array, least: float, scan_all: bool) -> Array:
     """Return the docnums with sums of at least `least`, which is above zero, in ascending order."""
     if scan_all:
         return (sums >= least).nonzero()[0]
@@ -548,7 +556,7 @@ def _docnums_reaching(added: list[_Weighted], sums: Array, least: float, scan_al
     return parts[0] if len(parts) == 1 else _sort_unique(np.concatenate(parts))
 
 
-def _reset(added: list[_Weighted], sums: Array, scan_all: bool) -> None:
+def _reset(added: Iterable[_Weighted], sums: Array, scan_all: bool) -> None:
     if scan_all:
         sums.fill(0)
     else:
@@ -569,6 +577,13 @@ def _kth_best(scores: Array, limit: int) -> Any:
     return ordered[-limit]
 
 
+def _best_of_groups(scores: Array, limit: int) -> float:
+    """Return a lower bound of the k-th best score, close to it: the k-th best of the maxima of groups of documents."""
+    groups = max(GROUPS, GROUPS_PER_HIT * limit)
+    size = len(scores) // groups
+    return float(_kth_best(scores[: size * groups].reshape(size, groups).max(axis=0), limit)) if size else 0.0
+
+
 def _sort_unique(docnums: Array) -> Array:
     """Return docnums in ascending order without repeats, for arrays of this size faster than `np.unique`."""
     docnums.sort()
@@ -580,17 +595,18 @@ def _sort_unique(docnums: Array) -> Array:
 
 def join_postings(postings: Sequence[tuple[int, bytes]], fields: int = 0) -> tuple[Array, list[Array]]:
     """Join the postings of a term, and return ascending docnums and its frequencies in each field."""
-    parts = [_decode(size, data, fields) for size, data in postings]
-    if not parts:
+    if not postings:
         return NO_DOCNUMS, [NO_DOCNUMS] * fields
-    docnums, *counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-    return docnums, counts
+    if len(postings) == 1:
+        return _decode(*postings[0], fields)
+    docnums, counts = zip(*[_decode(*posting, fields) for posting in postings], strict=True)
+    return np.concatenate(docnums), list(map(np.concatenate, zip(*counts, strict=True)))
 
 
-def _decode(size: int, data: bytes, fields: int) -> list[Array]:
+def _decode(size: int, data: bytes, fields: int) -> tuple[Array, list[Array]]:
     width = count_width(size, data, fields)
-    counts = [np.frombuffer(data, f"<u{width}", size, size * (4 + width * field)) for field in range(fields)]
-    return [np.frombuffer(data, "<u4", size), *counts]
+    counts = [np.frombuffer(data, _COUNTS[width], size, size * (4 + width * field)) for field in range(fields)]
+    return np.frombuffer(data, _DOCNUMS, size), counts
 
 
 def _append(docnums: Array, counts: Sequence[Array], tail: Sequence[Mapping[int, int]]) -> tuple[Array, list[Array]]:

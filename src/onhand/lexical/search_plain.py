@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from _operator import itemgetter  # what `operator` exports, without its Python part
 from math import inf
 
 from onhand.document import EVERYTHING, Contribution, filter_author_keys
@@ -45,9 +44,8 @@ class PlainSearcher:
                 scores[docnum] = scores.get(docnum, 0.0) + weight * score
         if allowed is not None:
             scores = {docnum: scores[docnum] for docnum in allowed & scores.keys()}
-        ranked = sorted(scores.items(), key=itemgetter(1), reverse=True)
-        least = ranked[:limit][-1][1] if ranked and limit > 0 else inf
-        return [(docnum, score) for docnum, score in ranked if score >= least]
+        least = sorted(scores.values(), reverse=True)[:limit][-1] if scores and limit > 0 else inf
+        return [(docnum, score) for docnum, score in scores.items() if score >= least]
 
     def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
         return [self._explain(docnum, weights) for docnum in docnums]
@@ -106,7 +104,7 @@ class PlainSearcher:
                     alone[docnum] = alone.get(docnum, 0.0) + share * scoring.gain(frequency, self._norm(docnum))
         idf = scoring.idf(len(frequencies))
         scores = {
-            docnum: scoring.score(frequency, self._norm(docnum), idf, alone.get(docnum, 0.0))
+            docnum: scoring.score(frequency, self._norm(docnum), idf, alone.get(docnum))
             for docnum, frequency in frequencies.items()
         }
         return PlainTerm(idf, counts, scores)

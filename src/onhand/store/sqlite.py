@@ -607,10 +607,10 @@ def new_vector_token() -> dict[str, str]:
 def rank_ids(
     connection: sqlite3.Connection, found: Sequence[tuple[int, float]], limit: int
 ) -> list[tuple[str, int, float]]:
-    """Return ids, docnums and scores of the best, by descending score, then id; `found` has descending scores."""
+    """Return ids, docnums and scores of the best, by descending score, then id."""
     if not found or limit < 1:
         return []
-    least = found[:limit][-1][1]
+    least = sorted([score for _, score in found], reverse=True)[:limit][-1]
     better = [(docnum, score) for docnum, score in found if score > least]
     equal = {docnum for docnum, score in found if score == least}
     sorted_ties = equal if len(equal) <= MAX_SORTED_TIES else set()
