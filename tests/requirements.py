@@ -550,6 +550,7 @@ mcp.progress own A long call tells that it is at work, and a cancelled one ends.
 mcp.structured own For programs, every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
 mcp.text-for-models own Without being asked for JSON, by a request's _meta or the configuration, a tool of ours sends text alone and lists no output schema.
 mcp.same-neutralisation own The JSON of an answer has the tags of blocks escaped as its text does.
+mcp.a-hanging-server-delays-nobody own The first search waits at most 300 ms for servers that are connecting, and an answer names them; a named tool waits for its own server.
 mcp.always-loaded own What we list is marked to be loaded by Claude Code without a search, and so is the entry that `mcp install claude` writes.
 mcp.same-json own What a tool tells programs over MCP is what the command line prints as JSON for the same question.
 mcp.annotations own Every tool of ours says truly whether it only reads, destroys, may be repeated and reaches out.

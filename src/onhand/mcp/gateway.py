@@ -65,6 +65,8 @@ TTL_MS = 60_000  # of the list of tools, which changes only when a server's list
 MAX_REST_NOTE_CHARS = 1_000  # more than the line that says how to read on
 TOOLS_PER_PAGE = 500
 MAX_NAMED_SERVERS = 40
+SEARCH_AGAIN = "search again in a few seconds"
+NOTHING_LISTED = "no server has listed its tools yet"
 MAX_NAMED_PROBLEMS = 5
 OTHER_LIMIT = 3  # resources and prompts in the answer of a search
 
@@ -171,7 +173,8 @@ class GatewayTools:
             lines += [render_tool_line(hit.tool) for hit in found.hits]
             lines += self._servers_down(dict.fromkeys(hit.tool.server for hit in found.hits))
         else:
-            reason = plain_line(found.reason or "", 300)
+            is_unknown = not found.total_tools and self._upstreams.pending()
+            reason = NOTHING_LISTED if is_unknown else plain_line(found.reason or "", 300)
             lines.append(f"No tool found for {plain_line(found.query, 200)!r}: {reason}.")
         lines += render_unknown(found)
         lines += render_notes(found.notes)
@@ -187,7 +190,7 @@ class GatewayTools:
         if not found.hits or not covers_all_servers(found):
             return []
         states = (
-            ("still connecting, so not searched; search again later", self._upstreams.pending()),
+            (f"still connecting, so not searched; to include them, {SEARCH_AGAIN}", self._upstreams.pending()),
             ("down, so not searched", self._upstreams.unreachable()),
         )
         return [f"{words}: {', '.join(keys[:MAX_NAMED_SERVERS])}" for words, keys in states if keys]
@@ -213,7 +216,8 @@ class GatewayTools:
                     count = f" ({quantity(server.tools, 'tool')})" if server.tools else ""
                     detail = f": {plain_line(server.status.detail, 160)}" if state == "down" else ""
                     names.append(server.key + count + detail)
-            lines += [f"{word}: {'; '.join(names[:MAX_NAMED_SERVERS])}."] if names else []
+            advice = f" To include them, {SEARCH_AGAIN}." if state == "connecting" else ""
+            lines += [f"{word}: {'; '.join(names[:MAX_NAMED_SERVERS])}.{advice}"] if names else []
         problems = [f"{server.key}: {plain_line(problem, 200)}" for server in servers for problem in server.problems]
         if problems:
             more = f"; and {len(problems) - MAX_NAMED_PROBLEMS:,} more" if len(problems) > MAX_NAMED_PROBLEMS else ""

@@ -30,7 +30,8 @@ from onhand.tools.catalog import Catalog, ToolSearchResult
 from onhand.tools.tool import copy_json
 
 Params = TypeVar("Params", bound=BaseModel)
-FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; a server that hangs costs this once
+SEARCH_WAIT_S = 0.3  # of the first search for servers that connect; nobody notices it, even if all of them hang
+NAMED_WAIT_S = 8.0  # for a server whose tool was named: a program from npm takes some seconds to start
 _TOOL_RESULT: Any = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 _RESOURCE_RESULT: Any = TypeAdapter(types.ReadResourceResult | types.InputRequiredResult)
 _PROMPT_RESULT: Any = TypeAdapter(types.GetPromptResult | types.InputRequiredResult)
@@ -75,7 +76,7 @@ class Upstreams:
             for key, server in enabled.items()
         }
         self._tasks: TaskGroup | None = None
-        self._wait_until: float | None = None  # set by the first request of a client
+        self._search_until: float | None = None  # when searches no longer wait; set by the first one
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
@@ -124,24 +125,24 @@ class Upstreams:
     def wake(self, legacy: bool = False) -> None:
         """Connect in the background to servers with unknown lists, and fetch lists again that have expired."""
         self._catalog.refresh()
-        if self._wait_until is None:
-            self._wait_until = anyio.current_time() + FIRST_WAIT_S
         for client in self._clients.values():
             client.wake(legacy)
 
     async def wait_until_listed(self, name: str = "") -> None:
-        """Wait for servers that connect for the first time, but only in the seconds after the first client's request.
+        """Wait a moment for the lists of servers that connect, or longer for the server of an unknown tool.
 
-        For a known tool, no server is waited for. For an unknown tool of a known server, only that one is, without
-        waiting for its turn to start.
+        Only the first search waits, and for a known tool nobody does. A server whose tool is named need not wait for
+        its turn to start.
         """
         if name in self._catalog.routes.tools:
             return
         owner = self._clients.get(name.partition(SEPARATOR)[0])
-        timeout = max((self._wait_until or 0) - anyio.current_time(), 0)
+        if self._search_until is None:
+            self._search_until = anyio.current_time() + SEARCH_WAIT_S
+        timeout = max(self._search_until - anyio.current_time(), 0)
         if owner is not None:
             owner.hurry()
-            timeout = FIRST_WAIT_S
+            timeout = NAMED_WAIT_S
         with anyio.move_on_after(timeout):
             for client in self._clients.values() if owner is None else (owner,):
                 await client.wait_until_listed()

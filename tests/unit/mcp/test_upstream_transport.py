@@ -155,7 +155,7 @@ def test_a_call_to_a_known_tool_waits_for_no_other_server(behind: Behind) -> Non
         async with Client(build_server(Gateway(registry)), cache=None) as client:
             await client.list_tools()
             await registry.connect(["good"])
-            registry._wait_until = anyio.current_time() + NEVER_S
+            registry._search_until = anyio.current_time() + NEVER_S
             with anyio.fail_after(60):
                 echo = {"name": "good__echo", "arguments": {"text": "a"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "a"
@@ -174,7 +174,7 @@ def test_a_call_to_a_server_that_waits_for_its_turn_waits_for_it_however_late(be
                 await client.list_tools()
                 await until(lambda: bool(registry.listing("a").tools))
                 assert registry.pending() == ("b",)
-                registry._wait_until = anyio.current_time()  # the first seconds are long over
+                registry._search_until = anyio.current_time()  # the first search is long over
                 echo = {"name": "b__echo", "arguments": {"text": "late"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "late"
 
