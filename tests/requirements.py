@@ -562,6 +562,8 @@ mcp.upstream-limits own A response that is too long, too deep or endless costs i
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
 mcp.real-clients own Installed with our command, we work in Claude Code, Codex, Gemini CLI and opencode, whose models receive what we say.
 mcp.bundles own Plugins, an extension, a bundle, a registry entry and links are generated from one description, and the clients' own tools accept them.
+mcp.uninstall own uninstall takes our entry out of a client's file and import --move the servers that were taken, and all else stays.
+mcp.imports-are-safe own What came with a project or is of another one is used only there, after consent, and never permits anything.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.

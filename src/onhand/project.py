@@ -440,7 +440,7 @@ class Project:
 
     @part
     def server_list(self) -> ServerConfigs:
-        """The MCP servers in the user's own file and in the files of `mcp.files`."""
+        """The MCP servers in the user's own file and in the files of `mcp.files`, without those of other projects."""
         from onhand.mcp.servers import ServerConfigs, read_servers
         from onhand.trust import describe_exposure
 
@@ -460,6 +460,8 @@ class Project:
                 read = ServerConfigs(()) if find_exposed(full) else read_servers(full)
             problems += read.problems
             for server in read.servers:
+                if server.project and os.path.realpath(server.project) != os.path.realpath(self.directory):
+                    continue
                 if known.setdefault(server.key, server) != server:
                     problems.append(f"{full}: ignored {server.key!r}, because another server has that name")
         return ServerConfigs(tuple(known.values()), tuple(problems))
@@ -496,12 +498,14 @@ class Project:
         """Open the MCP servers; `show_login` receives the address at which a person can log in to a server."""
         require_mcp()
         from onhand.mcp.oauth import oauth_login
+        from onhand.mcp.secrets import read_secrets
         from onhand.mcp.upstreams import Upstreams
 
         return Upstreams(
             self.server_list.servers,
             self.approvals,
             lists_directory=self._lists_directory,
+            environ={**os.environ, **read_secrets(secrets_file())},
             auth_of=oauth_login(os.path.dirname(servers_file()), show_login),
             version=__version__,
         )
@@ -654,6 +658,11 @@ def servers_file() -> str:
     return os.path.join(os.path.dirname(user_file(os.environ)), "mcp.json")
 
 
+def secrets_file() -> str:
+    """Return the path of the secrets that servers in the user's list need."""
+    return os.path.join(os.path.dirname(servers_file()), "secrets.json")
+
+
 def server_files_to_trust(
     files: Sequence[str], source: str, directory: str, project_file: str | None
 ) -> tuple[str, ...]:
@@ -682,7 +691,7 @@ def _approvals_directory() -> str:
 
 def _user_decisions() -> list[str]:
     """Return the files with decisions of the user, which no tool and no command may change."""
-    paths = user_file(os.environ), servers_file(), trust_store(os.environ), _approvals_directory()
+    paths = user_file(os.environ), servers_file(), secrets_file(), trust_store(os.environ), _approvals_directory()
     return [path for path in paths if os.path.isabs(path)]
 
 

@@ -52,7 +52,7 @@ def _install(arguments: argparse.Namespace) -> int:
     """Add the command that starts onhand, with the other flags, to the settings of the editor."""
     import os
 
-    from onhand.cli.mcp import own_command, warn_if_missing, write_entry
+    from onhand.cli.mcp_clients import own_command, warn_if_missing, write_entry
     from onhand.mcp.client_settings import settings_path
 
     if arguments.verb != ["install", "zed"]:

@@ -10,11 +10,10 @@ import os
 import sys
 
 from onhand.cli import terminal
+from onhand.cli.mcp_clients import import_servers, install, own_servers, uninstall
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive_seconds
-from onhand.cli.trust import keep_trust
-from onhand.config.files import home
-from onhand.errors import ConfigError, InputError, MissingExtra, NotFound, ToolError, UpstreamError
+from onhand.errors import InputError, NotFound, ToolError, UpstreamError
 from onhand.project import servers_file
 from onhand.text import quantity
 
@@ -54,11 +53,14 @@ def add_arguments(parser: Parser) -> None:
     add.add_argument("--oauth", action="store_true", help="log in with OAuth")
     add.add_argument("--client-id", metavar="ID", help="the OAuth client ID, if the server cannot register clients")
     add.add_argument("--client-secret-env", metavar="NAME", help="the variable that holds the OAuth client secret")
+    add.add_argument("--project", action="store_true", help="use it only in the current project")
     add.add_argument("--always", metavar="TOOL", action="append", default=[], help="always list this tool (repeatable)")
     remove = verbs.add_parser("remove", help="remove a server from your own list")
     remove.add_argument("name", metavar="NAME", help="the server")
     copy = verbs.add_parser("import", help="copy servers from the settings of other clients to your own list")
     copy.add_argument("files", metavar="FILE", nargs="*", help="a file of servers (default: those of known clients)")
+    copy.add_argument("--move", action="store_true", help="also remove them from the settings of the clients")
+    copy.add_argument("--yes", action="store_true", help="take servers that came with a project without asking")
     test = verbs.add_parser("test", help="connect to servers, log in if needed, and show their state")
     test.add_argument("names", metavar="NAME", nargs="*", help="the servers (default: all)")
     test.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="stop after this time")
@@ -75,8 +77,11 @@ def add_arguments(parser: Parser) -> None:
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object")
     install = verbs.add_parser("install", help="add onhand to the settings of a client")
     install.add_argument("client", metavar="CLIENT", choices=list(CLIENTS), help=", ".join(CLIENTS))
-    install.add_argument("--project", action="store_true", help="change the project's settings instead of the user's")
-    install.add_argument("--name", metavar="NAME", default="onhand", help="the name of the entry (default: onhand)")
+    uninstall = verbs.add_parser("uninstall", help="remove onhand from the settings of a client")
+    uninstall.add_argument("client", metavar="CLIENT", choices=list(CLIENTS), help=", ".join(CLIENTS))
+    for verb in (install, uninstall):
+        verb.add_argument("--project", action="store_true", help="change the project's settings instead of the user's")
+        verb.add_argument("--name", metavar="NAME", default="onhand", help="the name of the entry (default: onhand)")
     install.add_argument("--print", action="store_true", help="only print the entry and where it belongs")
     add_to_all(verbs, "the project directory")
 
@@ -100,6 +105,7 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
                     {
                         "name": server.key,
                         "runs": server.summary,
+                        "project": server.project or None,
                         "tools": len(listed[server.key].tools) if server.key in listed else None,
                         "waiting": waiting.get(server.key, 0),
                         "problems": list(listed[server.key].problems) if server.key in listed else [],
@@ -130,11 +136,12 @@ def _describe_state(server: ServerConfig, listing: UpstreamLists | None, waiting
     if server.disabled:
         return "disabled"
     tools = quantity(len(listing.tools), "tool") if listing else "tools not known yet"
+    tools += ", only in this project" if server.project else ""
     return f"{tools}, {waiting} waiting for approval" if waiting else tools
 
 
 def _add(project: Project, arguments: argparse.Namespace) -> int:
-    from onhand.mcp.servers import KEY, parse_servers
+    from onhand.mcp.servers import KEY, parse_servers, write_servers
 
     if not KEY.fullmatch(arguments.name):
         raise InputError(f"{arguments.name!r} is not a valid name: use up to 48 letters, digits, - and single _")
@@ -159,10 +166,12 @@ def _add(project: Project, arguments: argparse.Namespace) -> int:
             "client_secret": f"${{{arguments.client_secret_env}}}" if arguments.client_secret_env else "",
         }
     server = _only(parse_servers({"mcpServers": {arguments.name: entry}}, "onhand mcp add"))
-    before = _own_servers()
-    if server.key in before:
+    if arguments.project:
+        server = server._replace(project=os.path.realpath(project.directory))
+    before = own_servers()
+    if any(one.key == server.key for one in before):
         raise InputError(f"a server called {server.key} already exists: remove it first, or choose another name")
-    _write({**before, server.key: server})
+    write_servers(servers_file(), [*before, server])
     project.approvals.approve_server(server)
     if arguments.json:
         terminal.print_json({"added": [{"name": server.key, "runs": server.summary}]})
@@ -185,59 +194,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _remove(project: Project, arguments: argparse.Namespace) -> int:
-    before = _own_servers()
-    if arguments.name not in before:
+    from onhand.mcp.servers import write_servers
+
+    before = own_servers()
+    if arguments.name not in [server.key for server in before]:
         raise NotFound(f"{servers_file()} has no server {arguments.name!r}: `onhand mcp list` lists them")
-    _write({key: server for key, server in before.items() if key != arguments.name})
+    write_servers(servers_file(), [server for server in before if server.key != arguments.name])
     project.approvals.forget(arguments.name)
     if arguments.json:
         terminal.print_json({"removed": [arguments.name]})
     else:
         terminal.say(f"removed {arguments.name} and its approvals")
-    return 0
-
-
-def _import(project: Project, arguments: argparse.Namespace) -> int:
-    from onhand.mcp.client_settings import settings_paths
-    from onhand.mcp.servers import is_onhand, read_servers
-
-    known = [
-        path for files in settings_paths(home(os.environ), project.directory, os.environ).values() for path in files
-    ]
-    files = arguments.files or [path for path in known if os.path.isfile(path)]
-    servers = _own_servers()
-    added: list[dict[str, str]] = []
-    for path in files:
-        try:
-            found, problems, _ = read_servers(path)
-        except ConfigError as error:
-            if arguments.files:
-                raise
-            terminal.warn([str(error)])
-            continue
-        terminal.warn(problems)
-        for server in found:
-            if is_onhand(server) or servers.get(server.key) == server:
-                continue
-            if server.key in servers:
-                terminal.warn([f"{path}: skipped {server.key}, because another server has that name"])
-                continue
-            servers[server.key] = server
-            added.append({"name": server.key, "runs": server.summary, "file": path})
-    if added:
-        _write(servers)
-    if arguments.json:
-        terminal.print_json({"added": added, "files": files})
-        return 0
-    if not files:
-        terminal.say("No client settings found. Pass a file, or use `onhand mcp add NAME -- COMMAND…`.")
-        return 0
-    for one in added:
-        terminal.say(f"{one['name']}: {one['runs']} (from {one['file']})")
-    advice = "; test them with: onhand mcp test" if added else ""
-    terminal.say(f"{quantity(len(added), 'server')} added from {quantity(len(files), 'file')}{advice}")
-    if added:
-        terminal.say("Remove them from clients that also start onhand, which would load them twice.")
     return 0
 
 
@@ -439,89 +406,16 @@ def _with_servers(project: Project, work: Callable[[Upstreams], Awaitable[int]],
     return anyio.run(main)
 
 
-def _own_servers() -> dict[str, ServerConfig]:
-    from onhand.mcp.servers import read_servers
-
-    path = servers_file()
-    if not os.path.lexists(path):
-        return {}
-    servers, problems, _ = read_servers(path)
-    if problems:
-        raise ConfigError(f"{problems[0]}: fix the file first, because rewriting it would lose that entry")
-    return {server.key: server for server in servers}
-
-
-def _write(servers: dict[str, ServerConfig]) -> None:
-    from onhand.mcp.servers import write_servers
-
-    write_servers(servers_file(), servers.values())
-
-
-def _install(project: Project, arguments: argparse.Namespace) -> int:
-    """Add onhand to a client unless it has it already; a backup of its settings is written next to the file."""
-    from onhand.mcp import client_settings
-
-    directory = project.directory if arguments.project else None
-    path = client_settings.settings_path(arguments.client, directory, os.path.expanduser("~"), os.environ)
-    entry = client_settings.make_entry(arguments.client, own_command(arguments.project))
-    warn_if_missing("MCP", "mcp")
-    with keep_trust(project.directory):  # the file may be one of the project's server files
-        return write_entry(arguments, arguments.client, path, arguments.name, entry)
-
-
-def warn_if_missing(what: str, extra: str) -> None:
-    """Warn that an extra is missing before a client tries to start onhand with it."""
-    from importlib.util import find_spec
-
-    if find_spec(extra) is None:  # each of these extras has the name of its package
-        terminal.warn([str(MissingExtra(what, extra))])
-
-
-def write_entry(
-    arguments: argparse.Namespace, client: str, path: str, name: str, entry: dict[str, Any], key: str = ""
-) -> int:
-    """Add an entry to the settings of a client or, with --print, only print it."""
-    from onhand.mcp import client_settings
-
-    if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
-        raise InputError(f"{name[:100]!r} is not a valid name for an entry: use letters, digits, - and _")
-    if arguments.print:
-        terminal.complain(f"onhand: this belongs in {path}")
-        terminal.say(client_settings.render_entry(client, name, entry, key).rstrip("\n"))
-        return 0
-    edit = client_settings.edit_settings(client, path, name, entry, key)
-    backup = client_settings.write_settings(edit) if edit.changes else None
-    if arguments.json:
-        terminal.print_json({"path": path, "name": name, "changed": bool(edit.changes), "backup": backup})
-        return 0
-    if not edit.changes:
-        terminal.say(f"{path} already has this entry")
-        return 0
-    terminal.say(f"added {name!r} to {path}; restart {client} to use it")
-    if backup:
-        terminal.say(f"a backup of the previous settings is in {backup}")
-    return 0
-
-
-def own_command(shared: bool = False) -> list[str]:
-    """Return the command that starts onhand: by name in a shared file, otherwise by path, as PATH may differ."""
-    from shutil import which
-
-    if shared:
-        return ["onhand"]
-    found = which("onhand")
-    return [found] if found else [sys.executable, "-m", "onhand"]
-
-
 _VERBS: dict[str, Callable[[Project, argparse.Namespace], int]] = {
     "list": _list,
     "add": _add,
     "remove": _remove,
-    "import": _import,
+    "import": import_servers,
     "test": _test,
     "review": _review,
     "approve": _approve,
     "reject": _reject,
     "call": _call,
-    "install": _install,
+    "install": install,
+    "uninstall": uninstall,
 }

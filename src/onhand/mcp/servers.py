@@ -1,7 +1,7 @@
 """Read the MCP servers of a configuration, in the JSON formats that MCP clients share.
 
 A configuration may come from anywhere: an entry that cannot be used is reported as a problem, and the others are used.
-Secrets stay names of variables (`${TOKEN}`) until a connection is made. Nothing here starts a program.
+Secrets stay names (`${TOKEN}`, `${secret:token}`) until a connection is made. Nothing here starts a program.
 """
 
 import json
@@ -21,7 +21,7 @@ from onhand.text import digest
 MAX_FILE_BYTES = 16 * 1024 * 1024  # ~/.claude.json contains whole histories
 MAX_KEY_CHARS = 48  # leaves 78 characters of a public name for the tool
 KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)(?=.)){0,47}")
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?(secret:[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NOT_JSON = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])""",
     re.DOTALL,
@@ -50,6 +50,7 @@ class ServerConfig(NamedTuple):
     always: tuple[str, ...] = ()  # tools that are always listed, by the server's own names
     disabled: bool = False
     tools: ServerTools = ServerTools()  # what the user sets for them
+    project: str = ""  # the directory whose project alone may use it; "" for all
 
     @property
     def identity(self) -> str:
@@ -64,6 +65,14 @@ class ServerConfig(NamedTuple):
         return self.url.partition("?")[0] if self.url else join([self.command, *self.args])
 
 
+class ServerEntry(NamedTuple):
+    """The entry of a server as a file has it."""
+
+    place: tuple[str, ...]  # the names that lead to it; the last one is its own
+    value: object
+    project: str = ""  # the directory whose section it is in
+
+
 class ServerConfigs(NamedTuple):
     """The servers of a configuration, and the problems with entries that cannot be used."""
 
@@ -74,6 +83,11 @@ class ServerConfigs(NamedTuple):
 
 def read_servers(path: str) -> ServerConfigs:
     """Return the servers of a JSON or TOML file; raise ConfigError if it cannot be read at all."""
+    return parse_servers(read_settings(path), path)
+
+
+def read_settings(path: str) -> object:
+    """Return the content of a JSON or TOML file; raise ConfigError if it cannot be read."""
     try:
         with open_regular(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -83,38 +97,47 @@ def read_servers(path: str) -> ServerConfigs:
         raise ConfigError(f"{path} has more than {MAX_FILE_BYTES:,} bytes. Name a file that contains only servers.")
     try:
         text = raw.decode("utf-8-sig")
-        return parse_servers(tomllib.loads(text) if path.endswith(".toml") else json.loads(strip_comments(text)), path)
+        content: object = tomllib.loads(text) if path.endswith(".toml") else json.loads(strip_comments(text))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8. Save it as UTF-8.") from None
     except (ValueError, RecursionError) as error:
         kind = "TOML" if path.endswith(".toml") else "JSON"
         raise ConfigError(f"{path} is not valid {kind} ({error}). Repair it.") from None
+    return content
 
 
 def parse_servers(value: object, where: str) -> ServerConfigs:
     """Return the servers of a JSON value in any form that clients use; the first one wins a name."""
-    entries = list(_entries(value))
+    entries = find_entries(value)
     if not entries and not _has_section(value):
         raise ConfigError(f'{where} contains no servers. Write {{"mcpServers": {{"name": {{"command": "…"}}}}}}.')
-    servers: dict[str, ServerConfig] = {}
+    servers: dict[tuple[str, str], ServerConfig] = {}
     problems: list[str] = []
     ignored: dict[str, tuple[str, ...]] = {}
-    for name, entry in entries:
+    for entry in entries:
         try:
-            server = _parse_server(name, entry)
+            server = parse_entry(entry)
         except InputError as error:
             problems.append(f"{where}: {error}")
             continue
-        if servers.setdefault(server.key, server) is not server and servers[server.key] != server:
+        first = servers.setdefault((server.project, server.key), server)
+        if first is not server and first != server:
             problems.append(f"{where}: two servers are called {server.key!r}; only the first is used")
-        elif unknown := _unknown_members(entry):
+        elif unknown := find_unknown_members(entry.value):
             ignored.setdefault(server.key, unknown)
     return ServerConfigs(tuple(servers.values()), tuple(problems), ignored)
 
 
 def servers_to_json(servers: Iterable[ServerConfig]) -> dict[str, Any]:
-    """Return servers in the form that clients share, without defaults."""
-    return {"mcpServers": {server.key: _entry_to_json(server) for server in servers}}
+    """Return servers in the form that clients share, without defaults; those of a project have a section of their own.
+
+    The sections are those of Claude Code's file.
+    """
+    content: dict[str, Any] = {"mcpServers": {}}
+    for server in servers:
+        section = content.setdefault("projects", {}).setdefault(server.project, {}) if server.project else content
+        section.setdefault("mcpServers", {})[server.key] = _entry_to_json(server)
+    return content
 
 
 def expand_variables(text: str, environ: Mapping[str, str], where: str) -> str:
@@ -126,6 +149,8 @@ def expand_variables(text: str, environ: Mapping[str, str], where: str) -> str:
             return environ[name]
         if default is not None:
             return str(default)
+        if name.startswith("secret:"):
+            raise ConfigError(f"{where}: the {name} is not stored. Remove the server and import it again.")
         raise ConfigError(f"{where}: the variable {name} is not set. Set it before onhand starts.")
 
     expanded = _VARIABLE.sub(expand, text)
@@ -175,24 +200,32 @@ def _has_section(value: object) -> bool:
     return isinstance(value, Mapping) and any(section in value for section in (*_SECTIONS, "mcp", "projects"))
 
 
-def _entries(value: object) -> Iterable[tuple[str, object]]:
-    """Yield every entry with its name, wherever clients put them."""
+def find_entries(value: object, place: tuple[str, ...] = (), project: str = "") -> tuple[ServerEntry, ...]:
+    """Return the entries of servers in a settings file, wherever clients put them."""
     if not isinstance(value, Mapping):
-        return
+        return ()
+    found = []
     for section in _SECTIONS:
         servers = value.get(section)
         if isinstance(servers, Mapping):
-            yield from ((str(name), entry) for name, entry in servers.items())
-    yield from _entries(value.get("mcp"))  # settings of VS Code
-    projects = value.get("projects")  # Claude Code's own file
-    for project in projects.values() if isinstance(projects, Mapping) else ():
-        yield from _entries(project)
+            found += [ServerEntry((*place, section, str(name)), entry, project) for name, entry in servers.items()]
+    nested = value.get("mcp")
+    found += find_entries(nested, (*place, "mcp"), project)  # settings of VS Code
+    for name, entry in nested.items() if isinstance(nested, Mapping) else ():  # settings of opencode
+        if isinstance(entry, Mapping) and ("command" in entry or "url" in entry):
+            found.append(ServerEntry((*place, "mcp", str(name)), entry, project))
+    projects = value.get("projects")  # of Claude Code's own file, and of ours
+    for directory, section in projects.items() if isinstance(projects, Mapping) else ():
+        found += find_entries(section, (*place, "projects", str(directory)), str(directory))
+    return tuple(found)
 
 
-def _parse_server(name: str, entry: object) -> ServerConfig:
-    if not isinstance(entry, Mapping):
+def parse_entry(entry: ServerEntry) -> ServerConfig:
+    """Return the server of an entry; raise InputError with its name if it cannot be used."""
+    name, value = entry.place[-1], entry.value
+    if not isinstance(value, Mapping):
         raise InputError(f"{name[:100]!r} is not a server: use an object with a command or a url")
-    fields: Mapping[str, Any] = entry
+    fields: Mapping[str, Any] = value
     if isinstance(fields.get("command"), Mapping):  # Zed's older form
         fields = {**fields, **fields["command"], "command": fields["command"].get("path", "")}
     where = f"server {name[:100]!r}"
@@ -206,32 +239,35 @@ def _parse_server(name: str, entry: object) -> ServerConfig:
         usable_key(name),
         _one_line(command, f"{where}: command"),
         arguments,
-        _table(fields.get("env", {}), f"{where}: env"),
+        _environment(fields, where),
         _one_line(fields.get("cwd") or "", f"{where}: cwd"),
         _web_address(url, where),
         _transport(fields, url),
         _headers(fields, where),
         *_oauth(fields, where),
-        _number(fields, "timeout_s", ServerConfig._field_defaults["timeout_s"], where),
-        _number(fields, "connect_timeout_s", ServerConfig._field_defaults["connect_timeout_s"], where),
-        int(_number(fields, "max_concurrent", ServerConfig._field_defaults["max_concurrent"], where)),
-        int(_number(fields, "max_output_bytes", ServerConfig._field_defaults["max_output_bytes"], where)),
+        _number(fields, "timeout_s", where),
+        _number(fields, "connect_timeout_s", where),
+        int(_number(fields, "max_concurrent", where)),
+        int(_number(fields, "max_output_bytes", where)),
         _texts(fields.get("always", ()), f"{where}: always"),
         bool(fields.get("disabled", False)) or fields.get("enabled") is False,
         parse_server_tools(fields, where),
+        entry.project,
     )
 
 
+_SECONDS = {"timeout_s": "tool_timeout_sec", "connect_timeout_s": "startup_timeout_sec"}  # as Codex spells them
 _KNOWN = frozenset((
     *ServerConfig._fields,
     *("type", "transport", "httpUrl", "serverUrl", "enabled", "auth", "policy", *SPELLINGS),
     *("bearer_env", "bearerTokenEnv", "bearer_token_env_var"),
+    *("environment", "env_vars", "http_headers", "env_http_headers", *_SECONDS.values()),
     *("clientId", "CLIENT_ID", "clientSecret", "CLIENT_SECRET"),
     *("name", "title", "description", "icon", "$schema"),  # for people, who see the key here
 ))  # fmt: skip
 
 
-def _unknown_members(entry: object) -> tuple[str, ...]:
+def find_unknown_members(entry: object) -> tuple[str, ...]:
     """Return the members of an entry that say something which we do not understand."""
     members = entry.items() if isinstance(entry, Mapping) else ()
     return tuple(str(name)[:100] for name, value in members if name not in _KNOWN and value not in (None, "", [], {}))
@@ -257,8 +293,18 @@ def _web_address(url: str, where: str) -> str:
     return url
 
 
+def _environment(fields: Mapping[str, Any], where: str) -> Mapping[str, str]:
+    """Return the variables of a server; those that Codex passes on keep their names."""
+    passed = fields.get("env_vars") or ()
+    names = [one for one in passed if isinstance(one, str)] if isinstance(passed, list | tuple) else []
+    own = _table(fields.get("env") or fields.get("environment") or {}, f"{where}: env")
+    return {**{name: f"${{{name}}}" for name in _texts(names, f"{where}: env_vars")}, **own}
+
+
 def _headers(fields: Mapping[str, Any], where: str) -> Mapping[str, str]:
-    headers = dict(_table(fields.get("headers", {}), f"{where}: headers"))
+    headers = dict(_table(fields.get("headers") or fields.get("http_headers") or {}, f"{where}: headers"))
+    for name, named in _table(fields.get("env_http_headers") or {}, f"{where}: env_http_headers").items():
+        headers[name] = f"${{{named}}}"
     variable = fields.get("bearer_env") or fields.get("bearerTokenEnv") or fields.get("bearer_token_env_var")
     if variable:
         if not isinstance(variable, str) or not variable.isidentifier():
@@ -304,8 +350,8 @@ def _one_line(text: object, where: str) -> str:
     return text
 
 
-def _number(fields: Mapping[str, Any], name: str, default: float, where: str) -> float:
-    value = fields.get(name, default)
+def _number(fields: Mapping[str, Any], name: str, where: str) -> float:
+    value = fields.get(name, fields.get(_SECONDS.get(name, ""), ServerConfig._field_defaults[name]))
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**9:
         raise InputError(f"{where}: {name} must be a number above 0")
     return value
@@ -315,7 +361,7 @@ def _entry_to_json(server: ServerConfig) -> dict[str, Any]:
     defaults = ServerConfig._field_defaults
     entry: dict[str, Any] = {"type": server.transport} if server.url else {}
     for name, value in server._asdict().items():
-        if name not in ("key", "transport", "tools") and value != defaults.get(name):
+        if name not in ("key", "transport", "tools", "project") and value != defaults.get(name):
             entry[name] = (
                 dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
             )

@@ -157,7 +157,7 @@ def program_environment(server: ServerConfig, environ: Mapping[str, str]) -> dic
 
 def working_directory(server: ServerConfig) -> str | None:
     """Return the directory in which a server's program is started; None means the current one."""
-    return os.path.expanduser(server.cwd) if server.cwd else None
+    return os.path.join(server.project, os.path.expanduser(server.cwd)) or None
 
 
 async def _read(process: Process, incoming: Any, problems: deque[str], on_end: Callable[[], None]) -> None:

@@ -128,16 +128,16 @@ def test_a_change_is_reviewed_and_approved(run: Run, project: Path) -> None:
 @requirement("mcp.client-files", "mcp.cli")
 def test_servers_are_imported_from_the_files_of_other_clients(run: Run, project: Path) -> None:
     home = project.parent
-    (home / ".cursor").mkdir()
+    for directory in (".cursor", ".gemini", ".qwen"):
+        (home / directory).mkdir()
     (home / ".cursor" / "mcp.json").write_text(
         '{"mcpServers": {"a": {"command": "a"}, "me": {"command": ["onhand", "serve"]}}}'
     )
-    (project / ".mcp.json").write_text('{"mcpServers": {"b": {"url": "https://x.org/mcp"}, "bad": {}}}')
-    (project / ".vscode").mkdir()
-    (project / ".vscode" / "mcp.json").write_text('{"servers": {"a": {"command": "other"}, }}')
+    (home / ".gemini/settings.json").write_text('{"mcpServers": {"b": {"url": "https://x.org/mcp"}, "bad": {}}}')
+    (home / ".qwen/settings.json").write_text('{"mcpServers": {"a": {"command": "other"}, }}')
     done = run("mcp", "import")
-    assert [line.split(":")[0] for line in done.out.splitlines()[:-2]] == ["b", "a"]
-    assert "Remove them from clients that also start onhand" in done.out.splitlines()[-1]
+    assert [line.split(":")[0] for line in done.out.splitlines() if not line.startswith(" ")][:2] == ["a", "b"]
+    assert "import with --move" in done.out.splitlines()[-1]
     assert "skipped a, because another server has that name" in done.err
     assert "'bad' needs either a command or a url" in done.err
     listed = json.loads(run("mcp", "list", "--json").out)["servers"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.mcp.client_settings import JSON, TOML
+from onhand.mcp.settings_formats import JSON, TOML
 from requirements import requirement
 
 ENTRY = {"command": "onhand", "args": ["serve"]}
@@ -150,3 +150,60 @@ def test_an_existing_table_is_updated_and_keeps_added_members() -> None:
 def test_toml_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         TOML.insert(text, "mcp_servers", NAME, ENTRY)
+
+
+@requirement("mcp.uninstall")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"mcpServers": {"onhand": 1}}', '{"mcpServers": {}}'),
+        ('{"mcpServers": {"a": 2, "onhand": 1}}', '{"mcpServers": {"a": 2 }}'),
+        ('{"mcpServers": {"onhand": 1, "a": 2}}', '{"mcpServers": {"a": 2}}'),
+        ('{"mcpServers": {"a": 2, "onhand": {"b": [1,]},}}', '{"mcpServers": {"a": 2, }}'),
+        (
+            '{"mcpServers": {\n    // a\n    "a": 2, // two\n    // ours\n    "onhand": {\n"x": 1} // end\n  }}\n',
+            '{"mcpServers": {\n    // a\n    "a": 2 // two\n    // ours\n    // end\n  }}\n',
+        ),
+        (
+            '{\r\n  "mcpServers": {\r\n    "onhand": 1 /* , */,\r\n    "a": 2\r\n  }\r\n}',
+            '{\r\n  "mcpServers": {\r\n    /* , */\r\n    "a": 2\r\n  }\r\n}',
+        ),
+    ],
+)
+def test_an_entry_is_removed_and_every_other_comment_stays(text: str, expected: str) -> None:
+    assert JSON.remove(text, (KEY, NAME)) == expected
+
+
+@requirement("mcp.uninstall")
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.sampled_from([None, 1, "\t"]))
+def test_what_was_inserted_is_removed_again(settings: dict[str, Any], indent: Any) -> None:
+    text = json.dumps(settings, indent=indent, ensure_ascii=False)
+    assert json.loads(JSON.remove(put(text), (KEY, NAME))) == {**settings, KEY: {}}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"mcpServers": {}}', '{"mcpServers": []}', "[]", "{"])
+def test_an_entry_that_is_not_there_cannot_be_removed(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        JSON.remove(text, (KEY, NAME))
+
+
+@requirement("mcp.uninstall")
+def test_a_table_is_removed_from_toml_with_its_parts_and_every_other_comment_stays() -> None:
+    own = '[mcp_servers."onhand"]  # ours\ntext = """\n# no comment\n"""\n\n[mcp_servers.onhand.env]\nA = "b"\n\n'
+    before, after = TEXT.split("# the last one")
+    assert TOML.remove(f"{before}{own}# the last one{after}", ("mcp_servers", NAME)) == TEXT
+    assert TOML.remove(TEXT + own, ("mcp_servers", NAME)) == TEXT
+    assert TOML.remove(own, ("mcp_servers", NAME)) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'mcp_servers.onhand = {command = "x"}\n',
+        '[mcp_servers]\nonhand = {command = "x"}\n',
+        '[mcp_servers.onhand]\ntext = """\n[tui]\n"""\n',
+    ],
+)
+def test_toml_that_cannot_be_edited_safely_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot be edited safely"):
+        TOML.remove(text, ("mcp_servers", NAME))
