@@ -381,21 +381,19 @@ class FileLock:
     another holder does not release the lock in time. The system releases the locks of a process that ends.
     """
 
-    def __init__(self, path: str, timeout_s: float = LOCK_TIMEOUT_S, mode: int = 0o666) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._timeout_s = timeout_s
-        self._mode = mode
         self._descriptor = -1
 
     def __enter__(self) -> None:
         make_directories(os.path.dirname(self._path) or ".")
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could create a file anywhere
-        descriptor = os.open(self._path, flags, self._mode)
+        descriptor = os.open(self._path, flags, 0o666)
         try:
-            deadline = time.monotonic() + self._timeout_s
+            deadline = time.monotonic() + LOCK_TIMEOUT_S
             while not try_lock(descriptor):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"another process has locked {self._path} for more than {self._timeout_s:.0f} s")
+                    raise TimeoutError(f"another process has locked {self._path} for more than {LOCK_TIMEOUT_S:.0f} s")
                 time.sleep(0.01)
         except BaseException:
             os.close(descriptor)

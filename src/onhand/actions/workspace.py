@@ -35,16 +35,16 @@ LIST_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a directory to be li
 FILE_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-def open_beneath(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+def open_beneath(directory: int, inner: str, flags: int) -> int:
     """Open a path below an open directory; OSError if there is a link, `..` or an empty part anywhere in the path.
 
     An empty path is the directory itself.
     """
     open_path = _openat2() or open_stepwise
-    return open_path(directory, inner, flags, mode)
+    return open_path(directory, inner, flags)
 
 
-def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+def open_stepwise(directory: int, inner: str, flags: int) -> int:
     """Do the same as `open_beneath` without openat2."""
     *parents, name = split_parts(inner)
     current = os.dup(directory)
@@ -53,7 +53,7 @@ def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
             lower = os.open(part, DIRECTORY_FLAGS | NOFOLLOW, dir_fd=current)
             os.close(current)
             current = lower
-        return os.open(name, flags | NOFOLLOW, mode, dir_fd=current)
+        return os.open(name, flags | NOFOLLOW, dir_fd=current)
     finally:
         os.close(current)
 
@@ -72,9 +72,9 @@ def _openat2() -> Any:
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
-    def open_with_openat2(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+    def open_with_openat2(directory: int, inner: str, flags: int) -> int:
         path = os.fsencode("/".join(split_parts(inner)))
-        how = How(flags | os.O_CLOEXEC, mode, BENEATH | NO_SYMLINKS | NO_MAGICLINKS)
+        how = How(flags | os.O_CLOEXEC, 0, BENEATH | NO_SYMLINKS | NO_MAGICLINKS)
         arguments = ctypes.c_long(directory), ctypes.c_char_p(path), ctypes.byref(how)
         number: int = call(ctypes.c_long(OPENAT2), *arguments, ctypes.c_size_t(ctypes.sizeof(how)))
         if number < 0:

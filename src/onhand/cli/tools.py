@@ -204,9 +204,9 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_DESCRIPTION_CHARS else f"{line[: MAX_DESCRIPTION_CHARS - 1]}…"
 
 
-def print_matches(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> None:
-    """Print a result as a tree; without details, print its text as a warning."""
-    for line in match_lines(details, text, expanded):
+def print_matches(details: Mapping[str, Any], *, expanded: bool = False) -> None:
+    """Print a result as a tree."""
+    for line in match_lines(details, expanded=expanded):
         terminal.say(line)
 
 

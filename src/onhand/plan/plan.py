@@ -9,7 +9,7 @@ readers notice.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from secrets import token_hex
 from threading import RLock
@@ -19,7 +19,7 @@ from zlib import crc32
 from onhand.errors import OnhandError, StoreError
 from onhand.fsio import FileLock, describe_fault, open_regular, write_atomic
 from onhand.plan import render, tools
-from onhand.plan.relations import CONTAINERS, Node, NodeIds, Relations
+from onhand.plan.relations import Node, NodeIds, Relations
 from onhand.tools.tool import Tool
 
 # The journal is compacted when it has more changes than this many times the number of nodes, plus a constant.
@@ -177,9 +177,8 @@ class Plan:
     With `sync=False`, the operating system decides when a change reaches the disk.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: bool = True, containers: Set[str] = CONTAINERS) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, sync: bool = True) -> None:
         self._journal = PlanJournal(path, sync=sync)
-        self._containers = containers
         self._lock = RLock()
         self._relations = self._new_graph()
         self._changes = 0  # in the journal, as far as it has been read
@@ -234,7 +233,7 @@ class Plan:
         return tools.plan_tools(self)
 
     def _new_graph(self) -> Relations:
-        return Relations(on_change=self._record, containers=self._containers)
+        return Relations(on_change=self._record)
 
     def _record(self, change: Node | NodeIds) -> None:
         self._pending.append({"put": change.to_json()} if isinstance(change, Node) else {"remove": change})

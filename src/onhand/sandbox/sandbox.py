@@ -139,8 +139,8 @@ class MemorySandbox:
 
     name = "memory"
 
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
-        self.files = files if files is not None else {}
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
 
     def refusal(self, policy: Policy) -> str | None:
         return None

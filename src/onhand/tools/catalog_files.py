@@ -187,9 +187,7 @@ def _complete_schema(schema: Any) -> Any:
     return {"type": "object", "properties": dict(schema)} if is_bare else schema
 
 
-def open_catalog(
-    files: Sequence[str], embedder: Embedder | str | None = None, path: str | os.PathLike[str] | None = None
-) -> tuple[Catalog, list[str]]:
+def open_catalog(files: Sequence[str], embedder: Embedder | str | None = None) -> tuple[Catalog, list[str]]:
     """Return a catalog of the tools in some files, and the problems of what cannot be used.
 
     With several files, each stands for the server of its tools without one, so that no tool replaces that of another.
@@ -198,7 +196,7 @@ def open_catalog(
     available, reason = choose_embedder(embedder)
     if embedder not in (None, "none", "auto") and available is None:
         raise EmbedderError(reason or "the embedder is not available")
-    catalog = Catalog(path, available)
+    catalog = Catalog(embedder=available)
     problems = []
     stems = [os.path.splitext(os.path.basename(file))[0] for file in read]
     for (file, (tools, unread)), stem in zip(read.items(), stems, strict=True):
