@@ -72,11 +72,11 @@ class PythonDoor:
     def search(self, verb: str, query: str, filter: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         words = [] if verb == "filter" else [query]
         with _own_errors():
-            return answer_as_json(getattr(self._documents, verb)(*words, filter_of(filter), **options))
+            return {**answer_as_json(getattr(self._documents, verb)(*words, filter_of(filter), **options))}
 
     def get(self, document_id: str, **ranges: int) -> dict[str, Any]:
         with _own_errors():
-            return reading_as_json(self._documents.get(document_id, **ranges))
+            return {**reading_as_json(self._documents.get(document_id, **ranges))}
 
 
 class CommandDoor:

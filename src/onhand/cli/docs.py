@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from onhand.corpora.document_tools import DocumentReadingJson
     from onhand.corpora.documents import Documents, DocumentsPage
     from onhand.project import Project
     from onhand.search.index import Written
@@ -196,10 +197,13 @@ def _get(documents: Documents, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print_head(document: dict[str, Any]) -> None:
+def _print_head(document: DocumentReadingJson) -> None:
     terminal.say(terminal.join_lines(document["title"] or "(no title)"), heading=True)
-    rows = [(name, document[name]) for name in ("document_id", "author", "created_time", "scope")]
-    rows += [
+    rows = [
+        ("document_id", document["document_id"]),
+        ("author", document["author"]),
+        ("created_time", document["created_time"]),
+        ("scope", document["scope"]),
         ("tags", ", ".join(document["tags"])),
         *((name, str(value)) for name, value in document["metadata"].items()),
     ]

@@ -37,6 +37,13 @@ class DocumentLayer(TypedDict):
     terms: NotRequired[list[str]]
 
 
+class ExplainedLayer(DocumentLayer):
+    """A layer with what each term contributed in each field, for people who tune a ranking."""
+
+    share: float
+    contributions: list[dict[str, Any]]
+
+
 class DocumentHitJson(TypedDict):
     """A document that matches."""
 
@@ -70,8 +77,8 @@ class DocumentPart(TypedDict):
     of_bytes: int
 
 
-class DocumentReadingJson(TypedDict):
-    """The answer of `get_document`."""
+class DocumentHead(TypedDict):
+    """Everything about a document except its text."""
 
     document_id: str
     title: str
@@ -80,6 +87,11 @@ class DocumentReadingJson(TypedDict):
     scope: str
     created_time: str | None
     metadata: dict[str, Any]
+
+
+class DocumentReadingJson(DocumentHead):
+    """The answer of `get_document`."""
+
     text: str
     part: DocumentPart
     next: NotRequired[dict[str, Any]]
@@ -97,9 +109,9 @@ def to_safe_json(value: Any) -> str:
     return json.dumps(neutralise_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:
+def answer_within(answer: DocumentsPage, max_bytes: int) -> DocumentsPageJson:
     """Return the page with as many whole hits as fit; the rest is counted, and is on the next page."""
-    hits: list[dict[str, Any]] = []
+    hits: list[DocumentHitJson] = []
     room = max_bytes
     for hit in answer.hits:  # one by one, because finding a snippet costs more than everything else
         hits.append(hit_as_json(hit))
@@ -113,12 +125,12 @@ def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:
     raise InputError(f"even an empty answer needs more than {max_bytes:,} bytes: raise documents.max_output_bytes")
 
 
-def answer_as_json(answer: DocumentsPage, explain: bool = False) -> dict[str, Any]:
+def answer_as_json(answer: DocumentsPage, explain: bool = False) -> DocumentsPageJson:
     """Return the whole page; `explain` adds what every term contributed in every field."""
     return _page_json(answer, [hit_as_json(hit, explain) for hit in answer.hits])
 
 
-def hit_as_json(hit: Hit, explain: bool = False) -> dict[str, Any]:
+def hit_as_json(hit: Hit, explain: bool = False) -> DocumentHitJson:
     """Return a hit as every door shows it."""
     return {
         "document_id": hit.document_id,
@@ -131,7 +143,7 @@ def hit_as_json(hit: Hit, explain: bool = False) -> dict[str, Any]:
     }
 
 
-def reading_within(reading: DocumentReading, max_bytes: int) -> dict[str, Any]:
+def reading_within(reading: DocumentReading, max_bytes: int) -> DocumentReadingJson:
     """Return the document with as much of its text as fits, and how to continue."""
     head, notes = _bounded_head(reading, max_bytes)
     frame = _reading_json(reading, head, notes)
@@ -143,7 +155,7 @@ def reading_within(reading: DocumentReading, max_bytes: int) -> dict[str, Any]:
     return _reading_json(reading._replace(part=part), head, notes)
 
 
-def reading_as_json(reading: DocumentReading) -> dict[str, Any]:
+def reading_as_json(reading: DocumentReading) -> DocumentReadingJson:
     """Return the whole document, or the whole requested part."""
     return _reading_json(reading, _head_json(reading.document), [])
 
@@ -160,12 +172,12 @@ def shorten(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def _page_json(answer: DocumentsPage, hits: list[dict[str, Any]], max_bytes: int = 0) -> dict[str, Any]:
+def _page_json(answer: DocumentsPage, hits: list[DocumentHitJson], max_bytes: int = 0) -> DocumentsPageJson:
     notes = list(answer.notes)
     if answer.left_out:
         where = "they are on the next page" if hits else "the next page begins after the first of them"
         notes.append(f"left out {answer.left_out} more hits that do not fit in {max_bytes:,} bytes: {where}")
-    value: dict[str, Any] = {"hits": hits}
+    value: DocumentsPageJson = {"hits": hits}
     if answer.total is not None:
         value["total"] = answer.total
     if answer.by_meaning:
@@ -181,16 +193,17 @@ def _page_json(answer: DocumentsPage, hits: list[dict[str, Any]], max_bytes: int
     return value
 
 
-def _layer(layer: Layer, explain: bool) -> dict[str, Any]:
-    value: dict[str, Any] = {"rank": layer.rank, "score": round(layer.score, DIGITS)}
+def _layer(layer: Layer, explain: bool) -> DocumentLayer:
+    value: DocumentLayer = {"rank": layer.rank, "score": round(layer.score, DIGITS)}
     if layer.name == "keyword":
         value["terms"] = _terms(layer)
-    if explain:
-        value["share"] = round(layer.share, DIGITS)
-        value["contributions"] = [
-            {**contribution._asdict(), "score": round(contribution.score, DIGITS)} for contribution in layer.terms
-        ]
-    return value
+    if not explain:
+        return value
+    contributions = [
+        {**contribution._asdict(), "score": round(contribution.score, DIGITS)} for contribution in layer.terms
+    ]
+    explained: ExplainedLayer = {**value, "share": round(layer.share, DIGITS), "contributions": contributions}
+    return explained
 
 
 def _terms(layer: Layer) -> list[str]:
@@ -201,7 +214,7 @@ def _terms(layer: Layer) -> list[str]:
     return sorted(scores, key=lambda term: (-scores[term], term))[:MAX_TERMS]
 
 
-def _bounded_head(reading: DocumentReading, max_bytes: int) -> tuple[dict[str, Any], list[str]]:
+def _bounded_head(reading: DocumentReading, max_bytes: int) -> tuple[DocumentHead, list[str]]:
     """Return the fields before the text in at most about half of the room, and notes on what was left out."""
     document, notes = reading.document, []
     head = _head_json(document)
@@ -212,12 +225,12 @@ def _bounded_head(reading: DocumentReading, max_bytes: int) -> tuple[dict[str, A
     if _size(metadata) > max_bytes // 4:
         notes.append(f"left out the metadata, {_size(metadata):,} bytes, with {len(metadata):,} entries")
         metadata = {}
-    names = {name: shorten(head[name], MAX_NAME_CHARS) for name in ("author", "scope")}
+    author, scope = shorten(document.author, MAX_NAME_CHARS), shorten(document.scope, MAX_NAME_CHARS)
     title = shorten(document.title, MAX_TITLE_CHARS)
-    return {**head, **names, "title": title, "tags": tags, "metadata": metadata}, notes
+    return {**head, "title": title, "author": author, "tags": tags, "scope": scope, "metadata": metadata}, notes
 
 
-def _head_json(document: Document) -> dict[str, Any]:
+def _head_json(document: Document) -> DocumentHead:
     return {
         "document_id": document.id,
         "title": document.title,
@@ -239,15 +252,15 @@ def _as_many_as_fit(texts: Iterable[str], room: int) -> list[str]:
     return fitting
 
 
-def _reading_json(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _reading_json(reading: DocumentReading, head: DocumentHead, notes: list[str]) -> DocumentReadingJson:
     part = reading.part
-    place = {
+    place: DocumentPart = {
         "lines": [part.first_line, part.last_line],
         "of_lines": part.lines,
         "bytes": [part.first_byte, part.end_byte],
         "of_bytes": part.bytes,
     }
-    value: dict[str, Any] = {**head, "text": part.text, "part": place}
+    value = cast(DocumentReadingJson, {**head, "text": part.text, "part": place})
     if part.next:
         value["next"] = part.next
     if notes:
@@ -330,7 +343,7 @@ def tools_over(documents: Documents) -> list[Tool]:
             reads=["documents"], description=description, max_output_bytes=max_bytes, on_error=_explain_error
         )
 
-    def page_output(page: DocumentsPage) -> Output[Any]:
+    def page_output(page: DocumentsPage) -> Output[DocumentsPageJson]:
         return _output(answer_within(page, max_bytes))
 
     @document_tool(f"{KEYWORD} {corpus}")
@@ -394,7 +407,7 @@ def filter_of(filter: DocumentFilter | None) -> Filter:
     return Filter(**values)
 
 
-def _output(value: dict[str, Any]) -> Output[Any]:
+def _output(value: Any) -> Output[Any]:
     return Output(to_safe_json(value), value)
 
 
