@@ -44,7 +44,7 @@ def services(contract: FileDescriptorProto, comments: Comments) -> Iterator[str]
             taken = f"{'a stream of ' if method.client_streaming else ''}{linked(method.input_type)}"
             yield from ("", f"### {method.name}")
             yield from paragraph(comments.get((SERVICES, place, PARTS, number)))
-            yield from ("", f"Takes {taken}, gives {linked(method.output_type)}.")
+            yield from ("", f"Request: {taken}. Response: {linked(method.output_type)}.")
 
 
 def fields(message: DescriptorProto, path: tuple[int, ...], comments: Comments) -> Iterator[str]:
@@ -82,7 +82,7 @@ def joined(comment: str) -> str:
 
 
 INTRODUCTION = """\
-`onhand serve --grpc` answers to this contract, package `search.v1`, which is
-[proto/onhand/search/v1/search.proto](../../proto/onhand/search/v1/search.proto). Numbers and names of fields never
-change; others are added under new numbers. A field that is not set has the empty value of its type, and one that is
-`optional` can be told from it."""
+`onhand serve --grpc` implements this contract, package `search.v1`, from
+[proto/onhand/search/v1/search.proto](../../proto/onhand/search/v1/search.proto). The names and numbers of fields never
+change; new fields get new numbers. A field that is not set has the empty value of its type; only for an `optional` field
+can a client tell the difference."""

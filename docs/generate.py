@@ -146,14 +146,15 @@ def sentence(text: str) -> str:
 CLI_INTRODUCTION = """\
 `onhand COMMAND --help` says the same in the terminal; `onhand --version` prints the version.
 
-Exit codes: 0 done (a search without a match too), 1 failed, 2 wrong usage, 130 interrupted. Colours appear only in a
-terminal, and not with `NO_COLOR`. Warnings and errors go to standard error."""
+Exit codes: 0 for success (including a search without a match), 1 for failure, 2 for wrong usage, 130 if interrupted.
+Colours appear only in a terminal, and not with `NO_COLOR`. Warnings and errors go to standard error."""
 
 TOOLS_INTRODUCTION = """\
-What a model may call. Arguments are checked against the schema first; a call that does not fit is answered with what
-to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing.
-What programs get besides is JSON of the named fields, with a question mark where one may be missing. Its schema stands
-in lists of tools over MCP; what a provider is sent of a tool has no place for it."""
+The tools that a model may call. Arguments are validated against the schema first: a call with invalid arguments never
+reaches the tool, and its result says what to change. Output beyond the limit is cut between characters, with a note
+about how much is missing. In addition to the text for the model, programs get JSON with the named fields; a question
+mark follows those that may be missing. MCP clients see the schema of this JSON in the list of tools; the tool formats of
+model providers have no place for it."""
 
 
 def main() -> None:

@@ -118,6 +118,7 @@ def test_the_reference_documents_every_method_and_field() -> None:
     for name, message in messages.items():
         rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", sections[name], re.MULTILINE)
         assert rows == [(str(field.number), field.name) for field in message.fields]
-    assert "| 3 | `limit` | int32 | Hits on a page: 10 if not set, at most 50. |" in sections["KeywordSearchRequest"]
+    limit = "| 3 | `limit` | int32 | The maximum number of hits on a page: 10 if not set, at most 50. |"
+    assert limit in sections["KeywordSearchRequest"]
     assert "| 3 | `embedder` | map of string to string |" in sections["GetStatsResponse"]
-    assert "Takes a stream of [PutDocumentsRequest](#putdocumentsrequest)" in sections["WriteService"]
+    assert "Request: a stream of [PutDocumentsRequest](#putdocumentsrequest)" in sections["WriteService"]
