@@ -84,5 +84,5 @@ def joined(comment: str) -> str:
 INTRODUCTION = """\
 `onhand serve --grpc` implements this contract, package `search.v1`, from
 [proto/onhand/search/v1/search.proto](../../proto/onhand/search/v1/search.proto). The names and numbers of fields never
-change; new fields get new numbers. A field that is not set has the empty value of its type; only for an `optional` field
-can a client tell the difference."""
+change; new fields get new numbers. A field that is not set has the empty value of its type; clients can tell the
+difference only for an `optional` field."""

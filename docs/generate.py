@@ -153,7 +153,7 @@ TOOLS_INTRODUCTION = """\
 The tools that a model may call. Arguments are validated against the schema first: a call with invalid arguments never
 reaches the tool, and its result says what to change. Output beyond the limit is cut between characters, with a note
 about how much is missing. In addition to the text for the model, programs get JSON with the named fields; a question
-mark follows those that may be missing. MCP clients see the schema of this JSON in the list of tools; the tool formats of
+mark follows those that may be missing. MCP clients see the schema of this JSON in the list of tools; the formats of
 model providers have no place for it."""
 
 

@@ -1,4 +1,4 @@
-"""The smallest real use: pinned files and a manifest in the system prompt, the rest behind tools.
+"""Give an agent its context: pinned files and a manifest in the system prompt, everything else through tools.
 
 python examples/agent_context.py
 """

@@ -1,4 +1,4 @@
-"""What onhand does, on a sample project: what is in a prompt, what is on hand, how it is found, and what that saves.
+"""Show on a sample project what onhand puts into a prompt, how it finds the rest, and how many tokens that saves.
 
 make demo
 """

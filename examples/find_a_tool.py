@@ -1,4 +1,4 @@
-"""A hundred tools, and a prompt that has two: the model finds the third when it needs it.
+"""Offer a hundred tools through a prompt that defines two: the model finds the others when it needs them.
 
 python examples/find_a_tool.py
 """
@@ -24,7 +24,7 @@ for tool in session.tools():
 
 
 def call(name: str, **arguments: object) -> None:
-    """What a model's loop does with a call: run it as far as the session allows, and show what came of it."""
+    """Run a call as an agent loop does, if the session allows it, and print the result."""
     result = registry.call(name, arguments, view=session)
     print(f"→ {name}({json.dumps(arguments)})\n{'ok' if result.ok else 'error'}: {result.text}\n")
 

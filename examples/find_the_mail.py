@@ -1,4 +1,4 @@
-"""How an agent finds "the email Sarah sent about the Q3 forecast": narrow by structure, look by meaning, read one.
+"""Find "the email Sarah sent about the Q3 forecast" as an agent does: filter, search by meaning, read one.
 
 python examples/find_the_mail.py
 """
@@ -17,7 +17,7 @@ registry = Registry(Documents(index).tools())
 
 
 def call(name: str, **arguments: Any) -> Any:
-    """What a model's call of a tool comes back as; None, and why, when it is refused."""
+    """Call a tool as a model does; return its JSON, or print why the call was refused."""
     result = registry.call(name, arguments)
     print(f"[agent → {name}] {arguments}")
     if not result.ok:

@@ -1,4 +1,4 @@
-"""What a client of MCP sees of `onhand serve`: a few tools that never change, and through them everything behind it.
+"""Show what an MCP client sees of `onhand serve`: a few tools that never change, and all other servers through them.
 
 pip install '.[mcp]'
 python examples/one_server_for_all.py

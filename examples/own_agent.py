@@ -1,4 +1,4 @@
-"""An agent of your own: a model, some tools, a function that approves calls, and a listener.
+"""Build an agent from a model, some tools, a function that approves calls, and a listener.
 
 python examples/own_agent.py            with a script in place of a model
 python examples/own_agent.py MODEL      with a real one, such as anthropic:NAME or openai:NAME

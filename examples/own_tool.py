@@ -1,4 +1,4 @@
-"""A typed function as a tool: its signature is the schema, its docstring the description.
+"""Turn a typed function into a tool: its signature becomes the schema, its docstring the description.
 
 python examples/own_tool.py
 """

@@ -1,4 +1,4 @@
-"""What agents remember: a plan that outlives a conversation, and answers that need not be worked out twice.
+"""Keep a plan that outlives a conversation, and reuse answers to questions that were asked before.
 
 python examples/plan_and_cache.py
 """

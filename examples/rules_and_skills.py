@@ -1,4 +1,4 @@
-"""What a coding agent learns about a repository: rules by place, skills by task, and one search for all the rest.
+"""Show what a coding agent learns about a repository: rules by path, skills by task, and one search across everything.
 
 python examples/rules_and_skills.py
 """

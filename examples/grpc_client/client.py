@@ -1,9 +1,9 @@
-"""Ask a search server from Python: the same names, results and errors as an Index in this process.
+"""Search over gRPC from Python, with the names, results and errors of an Index in this process.
 
     onhand serve --grpc                                       # in a directory with documents
     python examples/grpc_client/client.py "dock sensors" [127.0.0.1:50051]
 
-$ONHAND_EXAMPLE_TOKEN is the token, if the server wants one.
+$ONHAND_EXAMPLE_TOKEN is the token, if the server requires one.
 """
 
 import asyncio

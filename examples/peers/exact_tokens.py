@@ -1,4 +1,4 @@
-"""Tokens counted exactly, by a vocabulary on this machine instead of the estimate.
+"""Count tokens exactly with a vocabulary on this machine, instead of estimating them.
 
 pip install onhand tokenizers
 python examples/peers/exact_tokens.py

@@ -1,4 +1,4 @@
-"""FastMCP with onhand's ranking: a search transform. Its list of tools shrinks to `search_tools` and `call_tool`.
+"""Use onhand's ranking in FastMCP, as a search transform: the tool list shrinks to `search_tools` and `call_tool`.
 
 pip install onhand fastmcp
 python examples/peers/fastmcp_search.py

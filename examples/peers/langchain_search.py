@@ -1,4 +1,4 @@
-"""LangChain with onhand's ranking: a tool selector that asks no model. Each model call gets only the tools that fit.
+"""Use onhand's ranking in LangChain, as a tool selector without a model: each request gets only the tools that fit.
 
 pip install onhand langchain
 python examples/peers/langchain_search.py

@@ -1,4 +1,4 @@
-"""pydantic-ai with onhand's ranking: a strategy of its tool search. Deferred tools are found by our index.
+"""Use onhand's ranking in pydantic-ai, as a strategy of its tool search: our index finds the deferred tools.
 
 pip install onhand pydantic-ai-slim
 python examples/peers/pydantic_ai_search.py
