@@ -39,9 +39,14 @@ class PlainSearcher:
 
     def search(self, weights: Weights, limit: int, allowed: frozenset[int] | None = None) -> list[tuple[int, float]]:
         scores: dict[int, float] = {}
-        for term, weight in weights.items():
-            for docnum, score in self._term(term).scores.items():
-                scores[docnum] = scores.get(docnum, 0.0) + weight * score
+        for name, weight in weights.items():
+            added = self._term(name).scores
+            if not scores:
+                scores = {docnum: weight * score for docnum, score in added.items()}
+                continue
+            score_so_far = scores.get
+            for docnum, score in added.items():
+                scores[docnum] = score_so_far(docnum, 0.0) + weight * score
         if allowed is not None:
             scores = {docnum: scores[docnum] for docnum in allowed & scores.keys()}
         least = sorted(scores.values(), reverse=True)[:limit][-1] if scores and limit > 0 else inf

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from onhand.document import EVERYTHING, Document, Filter
+from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.lexical import search_numpy
 from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
@@ -56,4 +56,20 @@ def test_common_and_rare_words_together_find_the_same_as_in_memory(
     for _ in range(150):
         query = " ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 5)))
         for limit in (1, 10):
-            assert store.keyword(query, filter, limit) == memory.keyword(query, filter, limit)
+            assert store.keyword(query, filter, limit) == score_every_posting(memory, query, filter, limit)
+
+
+@requirement("store.memory-twin")
+def test_adding_up_few_postings_finds_the_same_as_in_memory(stores: tuple[MemoryStore, SqliteStore]) -> None:
+    memory, store = stores
+    chance = random.Random(7)
+    for _ in range(100):
+        query = " ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 5)))
+        for limit in (1, 10, 50, 1000):
+            assert store.keyword(query, EVERYTHING, limit) == score_every_posting(memory, query, EVERYTHING, limit)
+
+
+def score_every_posting(memory: MemoryStore, query: str, filter: Filter, limit: int) -> list[Match]:
+    """What the plain evaluator finds, which never skips a posting."""
+    with searching("plain"):
+        return memory.keyword(query, filter, limit)
