@@ -31,8 +31,8 @@ WHEEL = f"{NAME}-{VERSION}-py3-none-any.whl"
 REGISTRY_NAME = "io.github.onhand/onhand"
 REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
-# What starts the server where onhand is installed. Claude Code lists the tools at once only if the entry says so.
-SERVER = {"command": NAME, "args": ["serve"], "alwaysLoad": True}
+# What starts the server where onhand is installed, with what Claude Code and Codex need to list its tools at once.
+SERVER = {"command": NAME, "args": ["serve"], "alwaysLoad": True, "required": True}
 ABOUT = {"name": NAME, "version": VERSION, "description": DESCRIPTION}
 
 PLUGIN = f"marketplace/{NAME}"

@@ -13,7 +13,6 @@ from clients.model import ScriptedModel, Step, model_server
 from clients.programs import Program
 from clients.sent import Sent
 from npm import bin_from_npm, path_with_node
-from onhand.mcp.client_settings import CLIENTS
 from onhand.tools import Call
 
 HOME = os.environ.get("ONHAND_CLIENTS", "")
@@ -90,8 +89,7 @@ def time_server() -> Path:
 
 def install_with_our_command(program: Program, home: Home) -> None:
     """Install onhand in a client, in the way that the README describes."""
-    if program.name in CLIENTS:  # the others have the entry in their settings already
-        home.run("onhand", "mcp", "install", program.name)
+    home.run("onhand", "mcp", "install", program.name)
 
 
 def converse(

@@ -50,10 +50,6 @@ enabled = false
 name = "Scripted"
 base_url = "{url}/v1"
 wire_api = "responses"
-
-[mcp_servers.onhand]
-default_tools_approval_mode = "approve"
-required = true
 """
     )
     return {}
@@ -80,7 +76,6 @@ def _configure_opencode(home: Path, url: str) -> dict[str, str]:
         "model": "scripted/model",
         "autoupdate": False,
         "share": "disabled",
-        "mcp": {"onhand": {"type": "local", "command": ["onhand", "serve"], "enabled": True}},
     }
     _write_json(home / ".config" / "opencode" / "opencode.json", settings)
     return {
@@ -117,7 +112,13 @@ PROGRAMS = (
         openai_responses.DIALECT,
         "mcp__onhand__",
         _configure_codex,
-        ("exec", "--skip-git-repo-check", PROMPT),
+        (
+            "exec",
+            "--skip-git-repo-check",
+            "--config",
+            'mcp_servers.onhand.default_tools_approval_mode="approve"',
+            PROMPT,
+        ),
     ),
     Program(
         "gemini",

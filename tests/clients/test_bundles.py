@@ -45,6 +45,11 @@ def install_claude_plugin(program: Program, home: Home) -> None:
     home.run(program_path(program), "plugin", "install", "onhand@onhand")
 
 
+def install_codex_plugin(program: Program, home: Home) -> None:
+    home.run(program_path(program), "plugin", "marketplace", "add", MARKETPLACE)
+    home.run(program_path(program), "plugin", "add", "onhand@onhand")
+
+
 def install_gemini_extension(program: Program, home: Home) -> None:
     home.run(program_path(program), "extensions", "install", PLUGIN, "--consent", given="y\n")  # trusts the directory
 
@@ -79,13 +84,21 @@ def test_the_plugin_gives_claude_our_tools_at_once_and_one_skill(home: Home) -> 
 
 
 @requirement("mcp.bundles")
-def test_codex_installs_the_plugin_with_its_server(home: Home) -> None:
+def test_codex_lists_the_plugin_and_its_server(home: Home) -> None:
     codex = program_path(CODEX)
-    home.run(codex, "plugin", "marketplace", "add", MARKETPLACE)
-    home.run(codex, "plugin", "add", "onhand@onhand")
+    install_codex_plugin(CODEX, home)
     listed = [line.split() for line in home.run(codex, "plugin", "list").splitlines()]
     assert ["onhand@onhand", "installed,", "enabled", onhand.__version__, str(PLUGIN)] in listed
     assert ["onhand", "onhand", "serve"] in [line.split()[:3] for line in home.run(codex, "mcp", "list").splitlines()]
+
+
+@requirement("mcp.bundles")
+def test_the_plugin_gives_codex_our_tools_at_once_and_one_skill(home: Home) -> None:
+    program = CODEX._replace(arguments=("exec", "--skip-git-repo-check", "Go."))  # a search needs no approval
+    conversation = converse(program, [find_time], home, install_codex_plugin)
+    assert DONE in conversation.output
+    assert lists_and_calls_our_tools(program, conversation)
+    assert "onhand:find-tools" in conversation.sent[0].rest
 
 
 @requirement("mcp.bundles")

@@ -16,6 +16,7 @@ from clients.conversation import HIDDEN, HOME, SCRIPT, Conversation, Home, conve
 from clients.model import DONE
 from clients.programs import PROGRAMS, Program
 from clients.sizes import GUIDE, TABLE, difference, render_sizes
+from onhand.mcp.client_settings import CLIENTS
 from requirements import requirement
 
 FIXED = ("search_tools", "describe_tool", "call_tool", "read_on")
@@ -130,3 +131,8 @@ def test_the_guide_has_every_client_with_its_version() -> None:
 )
 def test_sizes_agree_if_they_are_about_the_same(after: str, said: str) -> None:
     assert difference("| Codex | 1 | 1,000 B, 300 tokens |", after) == said
+
+
+@requirement("mcp.real-clients")
+def test_the_guide_has_the_command_for_every_client_that_we_can_be_installed_in() -> None:
+    assert set(re.findall(r"onhand mcp install ([a-z-]+)", GUIDE.read_text(encoding="utf-8"))) == set(CLIENTS)

@@ -33,7 +33,8 @@ CLIENTS = {
     # Without alwaysLoad, Claude Code hides the tools of a server behind a search of its own.
     "claude": ClientFile(".claude.json", ".mcp.json", "mcpServers", {"type": "stdio", "alwaysLoad": True}),
     "claude-desktop": ClientFile("Claude/claude_desktop_config.json", "", "mcpServers"),
-    "codex": ClientFile(".codex/config.toml", ".codex/config.toml", "mcp_servers"),
+    # Codex gives other servers a second to start, and then asks its model without their tools.
+    "codex": ClientFile(".codex/config.toml", ".codex/config.toml", "mcp_servers", {"required": True}),
     "copilot": ClientFile(".copilot/mcp-config.json", "", "mcpServers", {"type": "local", "tools": ["*"]}),
     "cursor": ClientFile(".cursor/mcp.json", ".cursor/mcp.json", "mcpServers", workspace="${workspaceFolder}"),
     "gemini": ClientFile(".gemini/settings.json", ".gemini/settings.json", "mcpServers"),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ def test_an_entry_is_written_once_and_the_file_before_it_is_named(
     assert main(["mcp", "install", "claude"]) == 0
     assert "already" in capsys.readouterr().out
     assert len(list(home.iterdir())) == 2
+
+
+@requirement("mcp.install")
+def test_codex_is_told_to_wait_for_us(home: Path) -> None:
+    assert main(["mcp", "install", "codex"]) == 0
+    assert tomllib.loads((home / ".codex" / "config.toml").read_text())["mcp_servers"]["onhand"]["required"] is True
 
 
 def test_print_shows_the_entry_and_writes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
