@@ -191,6 +191,197 @@ class Place:
         os.close(self.directory)
 
 
+class Reserve:
+    """New files and directories for a command, in a directory of which it knows nothing.
+
+    The rules are fixed when the command starts, and apply to the entries of the reserve wherever they are moved.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Fill the directory, which is empty; without a path, there is no reserve."""
+        self.exists = bool(path)
+        self._directory = kernel.open_path(path) if path else -1
+        self._files: list[str] = []
+        self._directories: list[str] = []
+        self._identities: set[Identity] = set()
+        if path:
+            self._fill()
+
+    def _fill(self) -> None:
+        try:
+            for name in reserved_files():
+                descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=self._directory)
+                self._identities.add(_identify(os.fstat(descriptor)))
+                os.close(descriptor)
+                self._files.append(name)
+            for name in reserved_directories():
+                os.mkdir(name, 0o700, dir_fd=self._directory)
+                self._directories.append(name)
+        except OSError:  # the disk is full: a command may be about to make room
+            return
+
+    def has(self, found: os.stat_result) -> bool:
+        """Return whether a file is from the reserve."""
+        return _identify(found) in self._identities
+
+    def create_file(self, place: Place, flags: int, mode: int) -> int | None:
+        """Give a file of the reserve this name, and return it open; None if there is none left."""
+        if not self._files:
+            return None
+        name = self._files.pop()
+        made = os.open(name, flags & _KEPT_FLAGS | os.O_NOFOLLOW, dir_fd=self._directory)
+        try:
+            os.fchmod(made, mode)
+            self._move(name, place)
+        except OSError:
+            os.close(made)
+            raise
+        return made
+
+    def _move(self, name: str, place: Place) -> None:
+        """Give a file of the reserve its name, but never replace a file that was created in the meantime."""
+        try:
+            kernel.rename(self._directory, os.fsencode(name), place.directory, place.name, _NO_REPLACE)
+        except OSError as error:
+            if error.errno != EINVAL:  # else the file system cannot do that
+                raise
+            os.link(name, place.name, src_dir_fd=self._directory, dst_dir_fd=place.directory, follow_symlinks=False)
+            os.unlink(name, dir_fd=self._directory)
+
+    def create_directory(self, place: Place, mode: int) -> bool:
+        """Give a directory of the reserve this name; return False if there is none left."""
+        if not self._directories:
+            return False
+        name = self._directories[-1]
+        os.chmod(name, mode, dir_fd=self._directory)
+        os.rename(name, place.name, src_dir_fd=self._directory, dst_dir_fd=place.directory)
+        self._directories.pop()
+        return True
+
+    def remove_file(self, place: Place, found: os.stat_result) -> None:
+        """Remove a file; if it is from the reserve and nobody has it open, it goes back there."""
+        if not self.has(found) or found.st_nlink != 1 or not stat.S_ISREG(found.st_mode):
+            os.unlink(place.name, dir_fd=place.directory)
+            return
+        name = f"r{os.urandom(8).hex()}"
+        os.rename(place.name, name, src_dir_fd=place.directory, dst_dir_fd=self._directory)
+        try:
+            os.chmod(name, 0o600, dir_fd=self._directory)
+            descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._directory)
+            try:
+                fcntl.fcntl(descriptor, _SET_LEASE, _WRITE_LEASE)  # refused while anybody else has it open
+                fcntl.fcntl(descriptor, _SET_LEASE, _NO_LEASE)
+                os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            os.unlink(name, dir_fd=self._directory)
+        else:
+            self._files.append(name)
+
+    def remove(self) -> None:
+        """Remove the reserve with everything that was not used."""
+        if not self.exists:
+            return
+        for remove, names in ((os.unlink, self._files), (os.rmdir, self._directories)):
+            for name in names:
+                _try(remove, name, dir_fd=self._directory)
+        _try(os.rmdir, os.readlink(f"/proc/self/fd/{self._directory}"))
+
+
+class SharedMemory:
+    """The names that a command has created for shared memory and semaphores."""
+
+    def __init__(self) -> None:
+        self._created: dict[bytes, Identity] = {}
+        found = os.stat(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else None
+        self._directory = _identify(found) if found else (-1, -1)
+
+    def contains(self, place: Place) -> bool:
+        """Return whether a name is one of shared memory, whoever created it."""
+        return place.identity == self._directory
+
+    def has_created(self, place: Place, found: os.stat_result) -> bool:
+        """Return whether the command itself gave this name to shared memory."""
+        return self._created.get(place.name) == _identify(found)
+
+    def create(self, place: Place, flags: int, mode: int) -> int:
+        """Create shared memory, and return it open."""
+        if len(self._created) >= MAX_SHARED:
+            raise OSError(EACCES, "too many")
+        made = _create_file(place, flags, mode)
+        self._created[place.name] = _identify(os.fstat(made))
+        return made
+
+    def link(self, source: Place, target: Place, found: os.stat_result) -> None:
+        """Give shared memory a second name, as the C library does with a new semaphore."""
+        os.link(
+            source.name,
+            target.name,
+            src_dir_fd=source.directory,
+            dst_dir_fd=target.directory,
+            follow_symlinks=False,
+        )
+        self._created[target.name] = _identify(found)
+
+    def remove(self, place: Place) -> None:
+        """Remove a name that the command has created."""
+        os.unlink(place.name, dir_fd=place.directory)
+        del self._created[place.name]
+
+    def size(self) -> int:
+        """Return the bytes of everything that was created and not removed."""
+        found = {identity: self._find(name) for name, identity in self._created.items()}
+        return sum(one.st_blocks * 512 for one in found.values() if one is not None)
+
+    def remove_all(self) -> None:
+        """Remove everything that is left."""
+        for name, identity in self._created.items():
+            found = self._find(name)
+            if found is not None and _identify(found) == identity:
+                _try(os.unlink, os.path.join(os.fsencode(SHARED_MEMORY), name))
+
+    def _find(self, name: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(os.fsencode(SHARED_MEMORY), name))
+        except OSError:
+            return None
+
+
+class Terminals:
+    """The terminals that a command has opened, which no other command can open."""
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, int] = {}
+
+    def is_full(self) -> bool:
+        """Return whether no more can be opened."""
+        return len(self._lines) >= MAX_TERMINALS
+
+    def open(self, flags: int) -> int:
+        """Open a new terminal."""
+        ours = os.open("/dev/ptmx", flags & _KEPT_FLAGS | os.O_NOCTTY)
+        try:
+            (number,) = struct.unpack("i", fcntl.ioctl(ours, _PTY_NUMBER, bytes(4)))
+            path = b"/dev/pts/%d" % number
+            known = self._lines.pop(path, -1)  # of a terminal that is gone
+            if known >= 0:
+                os.close(known)
+            self._lines[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW)  # which does not keep it in use
+        except OSError:
+            os.close(ours)
+            raise
+        return ours
+
+    def has(self, path: bytes) -> bool:
+        """Return whether the command has opened the terminal of this line."""
+        return path in self._lines
+
+    def open_line(self, path: bytes, flags: int) -> int:
+        """Open the other end of a terminal."""
+        return os.open(f"/proc/self/fd/{self._lines[path]}", flags & _KEPT_FLAGS | os.O_NOCTTY)
+
+
 class Broker:
     """Answers the calls of one command."""
 
@@ -212,18 +403,10 @@ class Broker:
         self._filters = _number_in(_read_status("self"), b"Seccomp_filters:") + 1
         for path, names in plan["directories"][:MAX_DIRECTORIES]:
             self._look_at(path, names)
-        self._creates = bool(plan["reserve"])
-        self._reserve = -1
-        self._files: list[str] = []
-        self._directories: list[str] = []
-        self._reserved: set[Identity] = set()
-        if self._creates:
-            self._fill_reserve(plan["reserve"])
-        self._terminals: dict[bytes, int] = {}
-        self._shared: dict[bytes, Identity] = {}  # the command's own names in the directory of shared memory
+        self._reserve = Reserve(plan["reserve"])
+        self._terminals = Terminals()
+        self._shared = SharedMemory()
         self._notes: dict[str, None] = {}
-        found = os.stat(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else None
-        self._shared_memory = _identify(found) if found else (-1, -1)
         self._temporary = {_identify(os.stat(path)): path for path in plan["temporary"] if os.path.isdir(path)}
 
     def _look_at(self, path: str, names: list[str]) -> None:
@@ -238,20 +421,6 @@ class Broker:
             if found is not None:
                 self._protected.add(_identify(found))
         # It stays open: the number of a directory that is removed could be given to another one.
-
-    def _fill_reserve(self, path: str) -> None:
-        self._reserve = kernel.open_path(path)
-        try:
-            for name in reserved_files():
-                descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=self._reserve)
-                self._reserved.add(_identify(os.fstat(descriptor)))
-                os.close(descriptor)
-                self._files.append(name)
-            for name in reserved_directories():
-                os.mkdir(name, 0o700, dir_fd=self._reserve)
-                self._directories.append(name)
-        except OSError:  # the disk is full: a command may be about to make room
-            return
 
     def answer(self, listener: int) -> None:
         """Answer the next call."""
@@ -274,27 +443,13 @@ class Broker:
 
     def shared_bytes(self) -> int:
         """Return the size of the shared memory that the command has created and not removed."""
-        found = {identity: self._find_shared(name) for name, identity in self._shared.items()}
-        return sum(one.st_blocks * 512 for one in found.values() if one is not None)
+        return self._shared.size()
 
     def finish(self) -> list[str]:
         """Remove the shared memory and the reserve that are left; return notes about what was refused."""
-        for name, identity in self._shared.items():
-            found = self._find_shared(name)
-            if found is not None and _identify(found) == identity:
-                _try(os.unlink, os.path.join(os.fsencode(SHARED_MEMORY), name))
-        if self._creates:
-            for remove, names in ((os.unlink, self._files), (os.rmdir, self._directories)):
-                for reserved in names:
-                    _try(remove, reserved, dir_fd=self._reserve)
-            _try(os.rmdir, os.readlink(f"/proc/self/fd/{self._reserve}"))
+        self._shared.remove_all()
+        self._reserve.remove()
         return list(self._notes)
-
-    def _find_shared(self, name: bytes) -> os.stat_result | None:
-        try:
-            return os.lstat(os.path.join(os.fsencode(SHARED_MEMORY), name))
-        except OSError:
-            return None
 
     def _carry_out(self, call: SystemCall) -> bool:
         """Carry out a call; return False to let it go on in the kernel."""
@@ -326,10 +481,12 @@ class Broker:
         if flags & _UNUSUAL_FLAGS or path.endswith(b"/"):
             return False
         if path in _MULTIPLEXERS:
-            return self._open_terminal(call, flags)
-        if path in self._terminals:
-            line = f"/proc/self/fd/{self._terminals[path]}"
-            call.hand_over(os.open(line, flags & _KEPT_FLAGS | os.O_NOCTTY), flags)
+            if self._terminals.is_full():
+                return False
+            call.hand_over(self._terminals.open(flags), flags)
+            return True
+        if self._terminals.has(path):
+            call.hand_over(self._terminals.open_line(path, flags), flags)
             return True
         return self._at_place(call, at, address, lambda place: self._open_at(call, place, flags, mode))
 
@@ -360,7 +517,7 @@ class Broker:
         )
 
     def _open_at(self, call: SystemCall, place: Place, flags: int, mode: int) -> bool:
-        is_shared = place.identity == self._shared_memory
+        is_shared = self._shared.contains(place)
         if not is_shared and place.identity not in self._closed:
             self._note_temporary(place, is_new=bool(flags & os.O_CREAT))
             return False
@@ -368,7 +525,7 @@ class Broker:
         if found is not None:
             if not is_shared and flags & os.O_ACCMODE and self._is_closed(place, found):
                 self._note_closed(place)
-            if not (is_shared and self._shares(place, found)) or flags & _EXCLUSIVE == _EXCLUSIVE:
+            if not (is_shared and self._shared.has_created(place, found)) or flags & _EXCLUSIVE == _EXCLUSIVE:
                 return False
             kept = flags & (_KEPT_FLAGS | os.O_TRUNC) | os.O_NOFOLLOW
             call.hand_over(os.open(place.name, kept, dir_fd=place.directory), flags)
@@ -376,62 +533,30 @@ class Broker:
         if not flags & os.O_CREAT or not (is_shared or self._may_create(call, place)):
             return False
         mode &= ~_umask_of(call) & _MODE
-        made = self._create_shared(place, flags, mode) if is_shared else self._create(place, flags, mode)
+        made = self._shared.create(place, flags, mode) if is_shared else self._create(place, flags, mode)
         call.hand_over(made, flags)
         return True
 
-    def _create_shared(self, place: Place, flags: int, mode: int) -> int:
-        if len(self._shared) >= MAX_SHARED:
-            raise OSError(EACCES, "too many")
-        made = _create_file(place, flags, mode)
-        self._shared[place.name] = _identify(os.fstat(made))
-        return made
-
-    def _shares(self, place: Place, found: os.stat_result) -> bool:
-        """Return whether the command itself gave this name to shared memory."""
-        return self._shared.get(place.name) == _identify(found)
-
     def _create(self, place: Place, flags: int, mode: int) -> int:
-        if not self._files:
-            self._note(
-                f"it created more than {FILES} files beside protected names, which is all that can be prepared for: "
-                "the others cannot be opened again until the next command; create many files in a subdirectory"
-            )
-            return _create_file(place, flags, mode)
-        name = self._files.pop()
-        made = os.open(name, flags & _KEPT_FLAGS | os.O_NOFOLLOW, dir_fd=self._reserve)
-        try:
-            os.fchmod(made, mode)
-            self._move(name, place)
-        except OSError:
-            os.close(made)
-            raise
-        return made
-
-    def _move(self, name: str, place: Place) -> None:
-        """Give a file of the reserve its name, but never replace a file that was created in the meantime."""
-        try:
-            kernel.rename(self._reserve, os.fsencode(name), place.directory, place.name, _NO_REPLACE)
-        except OSError as error:
-            if error.errno != EINVAL:  # else the file system cannot do that
-                raise
-            os.link(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory, follow_symlinks=False)
-            os.unlink(name, dir_fd=self._reserve)
+        made = self._reserve.create_file(place, flags, mode)
+        if made is not None:
+            return made
+        self._note(
+            f"it created more than {FILES} files beside protected names, which is all that can be prepared for: "
+            "the others cannot be opened again until the next command; create many files in a subdirectory"
+        )
+        return _create_file(place, flags, mode)
 
     def _make_directory(self, call: SystemCall, place: Place, mode: int) -> bool:
         self._note_temporary(place, is_new=True)
         if place.identity not in self._closed or place.find() is not None or not self._may_create(call, place):
             return False
-        if not self._directories:
+        if not self._reserve.create_directory(place, mode & ~_umask_of(call) & _MODE):
             self._note(
                 f"it created more than {DIRECTORIES} directories beside protected names, which is all that can be "
                 "prepared for: create them in a subdirectory"
             )
             return False
-        name = self._directories[-1]
-        os.chmod(name, mode & ~_umask_of(call) & _MODE, dir_fd=self._reserve)
-        os.rename(name, place.name, src_dir_fd=self._reserve, dst_dir_fd=place.directory)
-        self._directories.pop()
         call.answer()
         return True
 
@@ -446,41 +571,19 @@ class Broker:
         found = place.find()
         if found is None or is_directory != stat.S_ISDIR(found.st_mode):
             return False
-        if place.identity == self._shared_memory:
-            if not self._shares(place, found):
+        if self._shared.contains(place):
+            if not self._shared.has_created(place, found):
                 return False
-            os.unlink(place.name, dir_fd=place.directory)
-            del self._shared[place.name]
+            self._shared.remove(place)
         elif place.identity in self._closed and self._may_change(call, place, found):
             if is_directory:
                 os.rmdir(place.name, dir_fd=place.directory)
             else:
-                self._remove_file(place, found)
+                self._reserve.remove_file(place, found)
         else:
             return False
         call.answer()
         return True
-
-    def _remove_file(self, place: Place, found: os.stat_result) -> None:
-        """Remove a file; if it is from the reserve and nobody has it open, it goes back there."""
-        if _identify(found) not in self._reserved or found.st_nlink != 1 or not stat.S_ISREG(found.st_mode):
-            os.unlink(place.name, dir_fd=place.directory)
-            return
-        name = f"r{os.urandom(8).hex()}"
-        os.rename(place.name, name, src_dir_fd=place.directory, dst_dir_fd=self._reserve)
-        try:
-            os.chmod(name, 0o600, dir_fd=self._reserve)
-            descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._reserve)
-            try:
-                fcntl.fcntl(descriptor, _SET_LEASE, _WRITE_LEASE)  # refused while anybody else has it open
-                fcntl.fcntl(descriptor, _SET_LEASE, _NO_LEASE)
-                os.ftruncate(descriptor, 0)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            os.unlink(name, dir_fd=self._reserve)
-        else:
-            self._files.append(name)
 
     def _rename(self, call: SystemCall, source: Place, target: Place, flags: int) -> bool:
         found, replaced = source.find(), target.find()
@@ -498,48 +601,22 @@ class Broker:
         return True
 
     def _replace(self, source: Place, target: Place, replaced: os.stat_result | None) -> None:
-        if replaced is None or _identify(replaced) not in self._reserved or source.find() is None:
+        if replaced is None or not self._reserve.has(replaced) or source.find() is None:
             os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
             return
         kernel.rename(source.directory, source.name, target.directory, target.name, _EXCHANGE)
-        self._remove_file(source, replaced)
+        self._reserve.remove_file(source, replaced)
 
     def _link(self, call: SystemCall, source: Place, target: Place, flags: int) -> bool:
-        """Give shared memory a second name, as the C library does with a new semaphore."""
         found = source.find()
-        if source.identity != self._shared_memory or target.identity != self._shared_memory or flags:
+        if not self._shared.contains(source) or not self._shared.contains(target) or flags:
             return False
-        if found is None or not self._shares(source, found):
+        if found is None or not self._shared.has_created(source, found):
             return False
         if target.find() is not None:
             raise OSError(EEXIST, "it exists")
-        os.link(
-            source.name,
-            target.name,
-            src_dir_fd=source.directory,
-            dst_dir_fd=target.directory,
-            follow_symlinks=False,
-        )
-        self._shared[target.name] = _identify(found)
+        self._shared.link(source, target, found)
         call.answer()
-        return True
-
-    def _open_terminal(self, call: SystemCall, flags: int) -> bool:
-        """Open a new terminal, whose other end only this command can open."""
-        if len(self._terminals) >= MAX_TERMINALS:
-            return False
-        ours = os.open("/dev/ptmx", flags & _KEPT_FLAGS | os.O_NOCTTY)
-        try:
-            (number,) = struct.unpack("i", fcntl.ioctl(ours, _PTY_NUMBER, bytes(4)))
-            path = b"/dev/pts/%d" % number
-            known = self._terminals.pop(path, -1)  # of a terminal that is gone
-            if known >= 0:
-                os.close(known)
-            self._terminals[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW)  # which does not keep it in use
-        except OSError:
-            os.close(ours)
-            raise
-        call.hand_over(ours, flags)
         return True
 
     def _may_create(self, call: SystemCall, place: Place) -> bool:
@@ -555,7 +632,7 @@ class Broker:
         if self._is_closed(place, found):
             self._note_closed(place)
             return False
-        if not self._creates:
+        if not self._reserve.exists:
             self._note(
                 f"{_show(place.name)} is beside protected names, where commands create, rename and remove nothing: "
                 "use write_file, a subdirectory or $TMPDIR"
