@@ -267,7 +267,7 @@ async def _make_upstream_send(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     print("begun", flush=True)
     while True:
-        writer.write(_call("call_tool", {"name": "bad__attack", "arguments": {}}))
+        writer.write(_call("call_tool_destructive", {"name": "bad__attack", "arguments": {}}))
         await _read_response(reader)
 
 

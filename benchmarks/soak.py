@@ -65,6 +65,7 @@ def behave(kind: str) -> None:
                 answer = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
             case "tools/list":
                 tool = {"name": "echo", "description": f"Say it again ({kind}).", "inputSchema": {"type": "object"}}
+                tool["annotations"] = {"readOnlyHint": True}
                 answer = {"tools": [tool]}
             case "tools/call":
                 calls += 1

@@ -26,8 +26,8 @@ PLACES = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "
 REFUND = "office__stripe_create_refund"
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("search_tools", {"query": "give a customer money back", "limit": 2}),
-    ("call_tool", {"name": REFUND, "arguments": {"charge": "ch_3PqT", "amount": 4000}}),
-    ("call_tool", {"name": REFUND, "arguments": {"amount": 4000}}),
+    ("call_tool_destructive", {"name": REFUND, "arguments": {"charge": "ch_3PqT", "amount": 4000}}),
+    ("call_tool_destructive", {"name": REFUND, "arguments": {"amount": 4000}}),
 ]
 
 

@@ -584,6 +584,7 @@ mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless 
 mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.tool-switches own In the server file, users switch tools off, rename them and fix their arguments, and nothing gets around it.
+mcp.permissions own Each kind of tool has a call tool that clients can gate; policies allow, ask the user of any client, or deny.
 mcp.cli own mcp list, add, remove, import, test, review, approve, reject and call work, and unknown names are explained.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
 

@@ -20,14 +20,17 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.message import ServerMessageMetadata
 
 Handler = Any
+READS = types.ToolAnnotations(read_only_hint=True)
 ECHO = types.Tool(
     name="echo",
     description="Say the same again.",
     input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    annotations=READS,
 )
 
 
 def tool(name: str, description: str = "A tool.", **more: Any) -> types.Tool:
+    more = {"annotations": READS, **more}
     return types.Tool(name=name, description=description, input_schema={"type": "object"}, **more)
 
 
@@ -81,6 +84,7 @@ class Many(Kind):
                 name=f"{words[n % 10]}_{things[n // 10 % 10]}_{n}",
                 description=f"{words[n % 10].title()} the {things[n // 10 % 10]} of department {n} in the register.",
                 input_schema=ECHO.input_schema,
+                annotations=READS,
             )
             for n in range(int(arguments[0]))
         )
@@ -95,6 +99,7 @@ class Strict(Kind):
     tools = tuple(
         types.Tool(
             name=name,
+            annotations=READS,
             description="Weigh a parcel.",
             input_schema={"type": "object", "properties": {"grams": {"type": "integer"}}, "required": ["grams"]},
         )

@@ -508,7 +508,16 @@ class Project:
             environ={**os.environ, **read_secrets(secrets_file())},
             auth_of=oauth_login(os.path.dirname(servers_file()), show_login),
             version=__version__,
+            policies=self._policies,
         )
+
+    @property
+    def _policies(self) -> dict[str, str]:
+        """The policies for kinds of tools that the user has set; "allow" is what holds without any."""
+        settings = self.config.mcp
+        by_kind = {"read": settings.policy_read, "write": settings.policy_write}
+        by_kind["destructive"] = settings.policy_destructive
+        return {kind: policy for kind, policy in by_kind.items() if policy != "allow"}
 
     @part
     def approvals(self) -> Approvals:
@@ -526,7 +535,7 @@ class Project:
         for server in self.server_list.servers:
             lists = load_lists(self._lists_directory, server.key, server.identity)
             if lists is not None:
-                problems = offer_tools(server.key, server.tools, lists.tools).problems
+                problems = offer_tools(server.key, server.tools, lists.tools, self._policies).problems
                 known[server.key] = lists._replace(problems=(*problems, *lists.problems))
         return known
 

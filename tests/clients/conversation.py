@@ -1,6 +1,7 @@
 """A conversation of a real client with a scripted model, with onhand and the servers behind it in between."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -114,7 +115,9 @@ def find_time(results: Sequence[str]) -> Call:
 
 
 def call_time(results: Sequence[str]) -> Call:
-    return Call("call_tool", {"name": "time__get_current_time", "arguments": {"timezone": "Europe/Berlin"}})
+    named = re.search(r"\bcall_tool\w*", results[0])
+    assert named, results[0]
+    return Call(named[0], {"name": "time__get_current_time", "arguments": {"timezone": "Europe/Berlin"}})
 
 
 def search_context(results: Sequence[str]) -> Call:

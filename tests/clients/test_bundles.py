@@ -18,6 +18,7 @@ from clients.conversation import HOME, Conversation, Home, converse, find_time, 
 from clients.model import DONE
 from clients.programs import PROGRAMS, Program
 from npm import bin_from_npm
+from onhand.mcp.permissions import CALL_TOOLS
 from requirements import requirement
 
 BUNDLES = Path(os.environ.get("ONHAND_BUNDLES", "")).absolute()
@@ -27,7 +28,7 @@ MCPB, UV, SKILLSAW = ("@anthropic-ai/mcpb", "2.1.2"), "uv==0.12.24", "skillsaw==
 CLAUDE, CODEX, GEMINI = (
     next(program for program in PROGRAMS if program.name == name) for name in ("claude", "codex", "gemini")
 )
-FIXED = ("search_tools", "describe_tool", "call_tool", "read_on")
+FIXED = ("search_tools", "describe_tool", *CALL_TOOLS.values(), "read_on")
 
 pytestmark = [
     pytest.mark.timeout(600),

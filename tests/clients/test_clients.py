@@ -17,9 +17,10 @@ from clients.model import DONE
 from clients.programs import PROGRAMS, Program
 from clients.sizes import GUIDE, TABLE, difference, render_sizes
 from onhand.mcp.client_settings import CLIENTS
+from onhand.mcp.permissions import CALL_TOOLS
 from requirements import requirement
 
-FIXED = ("search_tools", "describe_tool", "call_tool", "read_on")
+FIXED = ("search_tools", "describe_tool", *CALL_TOOLS.values(), "read_on")
 EACH = pytest.mark.parametrize("program", PROGRAMS, ids=[program.name for program in PROGRAMS])
 NEEDS_CLIENTS = pytest.mark.skipif(not HOME, reason="needs clients from npm: run `make clients`")
 pytestmark = pytest.mark.timeout(600)

@@ -243,8 +243,8 @@ def test_an_agent_searches_once_and_cites_file_and_section(chapters: list[str]) 
 @requirement("mcp.in-tool-search", "catalog.signatures")
 def test_a_client_of_mcp_has_few_tools_and_through_them_a_hundred(chapters: list[str]) -> None:
     shown = " ".join(lines_of(chapters[16]))
-    assert "the client has 13 tools: context_search, " in shown
-    called, refused = chapters[16].split("call_tool({")[1:]
+    assert "the client has 15 tools: context_search, " in shown
+    called, refused = chapters[16].split("call_tool_destructive({")[1:]
     assert "│ office__stripe_create_refund(charge, amount?: int" in chapters[16]
     assert '│ done: {"charge": "ch_3PqT", "amount": 4000}' in called
     assert "│ charge is required" in refused

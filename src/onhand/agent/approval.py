@@ -75,6 +75,7 @@ class Approval:
     async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
         """Return why a call may not run, or None if it may. "Always" answers apply until the tool changes."""
         rule = next((rule for rule in self._rules if self._matches(rule, call, tool)), ApprovalRule("ask"))
+        rule = _apply_policy(rule, tool)
         if rule.action == "allow":
             return None
         if rule.action == "deny":
@@ -112,6 +113,12 @@ class Approval:
         real = os.path.realpath(os.path.join(self._root, path))
         inside = real == self._root or real.startswith(os.path.join(self._root, ""))
         return os.path.relpath(real, self._root).replace(os.sep, "/") if inside else real
+
+
+def _apply_policy(rule: ApprovalRule, tool: Tool) -> ApprovalRule:
+    """Return what the user's policy for a tool makes of a rule: it may ask for more, or replace the last resort."""
+    is_replaced = rule == ApprovalRule("ask") if tool.policy == "allow" else rule.action == "allow"
+    return ApprovalRule(tool.policy, tool.name) if tool.policy and is_replaced else rule
 
 
 def _describe_rule(rule: ApprovalRule) -> str:

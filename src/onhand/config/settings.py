@@ -482,6 +482,25 @@ class McpSettings(Record):
         "grant",
         choices=("ask", "auto"),
     )
+    policy_read: str = setting(
+        "allow",
+        "What becomes of calls of servers' tools that only read: 'allow' leaves them to the client, 'ask' asks the "
+        "user each time, 'deny' disables these tools. The settings of a server override it.",
+        "grant",
+        choices=("deny", "ask", "allow"),
+    )
+    policy_write: str = setting(
+        "allow",
+        "The same for tools that change something but delete and overwrite nothing.",
+        "grant",
+        choices=("deny", "ask", "allow"),
+    )
+    policy_destructive: str = setting(
+        "allow",
+        "The same for tools that may delete or overwrite something, and for those that do not say what they do.",
+        "grant",
+        choices=("deny", "ask", "allow"),
+    )
     transparent: str = setting(
         "", "A server whose tools are passed through under their own names, instead of being found on demand."
     )

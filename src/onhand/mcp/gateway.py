@@ -1,8 +1,8 @@
-"""Serve all upstream servers through four tools that never change.
+"""Serve all upstream servers through a few tools that never change.
 
-`tools/list` has the same bytes before and after every search: what a search finds is called through `call_tool`, or by
-its own name. Resources and prompts of all servers are listed under names that say whose they are. A long result is cut,
-and the rest can be read with a handle. Ranking is the catalog's; nothing here decides it.
+`tools/list` has the same bytes before and after every search: what a search finds is called through the call tool for
+its kind, or by its own name. Resources and prompts of all servers are listed under names that say whose they are. A
+long result is cut, and the rest can be read with a handle. Ranking is the catalog's; nothing here decides it.
 """
 
 import json
@@ -23,9 +23,11 @@ from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import ALWAYS_LOAD, LocalSurface, describe_tool, run_in_thread, to_call_result
+from onhand.mcp.permissions import CALL_TOOLS, check_call_tool, kind_of
 from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
+from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
-from onhand.mcp.upstream_routes import public_address, public_name
+from onhand.mcp.upstream_routes import annotations_of, public_address, public_name
 from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record
 from onhand.text import quantity
@@ -48,16 +50,22 @@ from onhand.tools.search_tools import (
     render_unknown,
     search_answer,
 )
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import LOCAL, Hints
 
 CallResult = types.CallToolResult | types.InputRequiredResult
 
-CALL_TOOL, READ_ON = "call_tool", "read_on"
-CALL = (
-    "Call a tool that search_tools found, by its full name and with its arguments as an object. Example: "
-    'call_tool(name="github__create_issue", arguments={"title": "…"}).'
+READ_ON = "read_on"
+CALL = {
+    READ: (
+        "Call a tool that search_tools found and that only reads, by its full name and with its arguments as an "
+        'object. Example: call_tool(name="github__get_issue", arguments={"number": 7}).'
+    ),
+    WRITE: "Like call_tool, for tools that change something but delete and overwrite nothing.",
+    DESTRUCTIVE: "Like call_tool, for tools that may delete or overwrite something.",
+}
+READ_NEXT = (
+    'Read the next part of a result that was cut off; its last line names the handle. Example: read_on(handle="…").'
 )
-READ = 'Read the next part of a result that was cut off; its last line names the handle. Example: read_on(handle="…").'
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024  # of all results that were cut off
 MAX_AGE_S = 3600.0  # of what is left of a result
@@ -72,7 +80,7 @@ OTHER_LIMIT = 3  # resources and prompts in the answer of a search
 
 
 class GatewaySearchAnswer(Record):
-    """The answer of the gateway's `search_tools`: also the addresses of resources and the names of prompts."""
+    """The answer of the gateway's `search_tools`: also addresses of resources, names of prompts, and how to call."""
 
     query: str
     form: str
@@ -84,18 +92,20 @@ class GatewaySearchAnswer(Record):
     left_out: int = 0
     resources: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
+    call_with: Mapping[str, str] = {}  # name of a tool → that of the tool to call it with
 
 
 class _Request(NamedTuple):
     ctx: RequestContext
     params: types.CallToolRequestParams
+    kind: str  # that its call tool is for
 
 
-_REQUEST: ContextVar[_Request] = ContextVar("request")  # on whose behalf `call_tool` runs
+_REQUEST: ContextVar[_Request] = ContextVar("request")  # on whose behalf a call tool runs
 
 
 class GatewayTools:
-    """The four tools of a gateway; their definitions depend on the configuration alone."""
+    """The tools of a gateway; their definitions depend on the configuration alone."""
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
@@ -103,29 +113,33 @@ class GatewayTools:
         keys = self._upstreams.keys[:MAX_NAMED_SERVERS]
         self.search_tools = make_search_tool(
             self.search,
-            what_next=f"Call what you find with {CALL_TOOL}.",
+            what_next="Call what you find with the call tool that the answer names.",
             about=f"Servers: {', '.join(keys)}." if keys else "",
         )
         self.describe_tool = make_describe_tool(self.describe, example="github__create_issue")
-        self.call_tool = tool(
-            self.call,
-            name=CALL_TOOL,
-            description=CALL,
-            parameters={
-                "name": {"description": "The full name of the tool."},
-                "arguments": {"description": "The arguments of the tool."},
-            },
-            timeout_s=None,  # every server has its own limit
-        )
+        self.call_tools = {name: self._make_call_tool(name, kind) for kind, name in CALL_TOOLS.items()}
         self.read_on = tool(
             self.read,
             name=READ_ON,
-            description=READ,
+            description=READ_NEXT,
             parameters={"handle": {"description": "The handle that the cut-off result names."}},
             read_only=True,
             reads=[],
             max_output_bytes=MAX_KEPT_BYTES,  # a part is as long as the configuration of its server says
             hints=LOCAL,
+        )
+
+    def _make_call_tool(self, name: str, kind: str) -> Tool:
+        described = {"name": "The full name of the tool.", "arguments": "The arguments of the tool."}
+        return tool(
+            self.call,
+            name=name,
+            description=CALL[kind],
+            parameters={one: {"description": text} for one, text in described.items()} if kind == READ else {},
+            read_only=kind == READ,
+            reads=[] if kind == READ else None,
+            hints=Hints(destructive=kind == DESTRUCTIVE),
+            timeout_s=None,  # every server has its own limit
         )
 
     async def search(self, query: str, limit: int = DEFAULT_LIMIT) -> Output[GatewaySearchAnswer]:
@@ -139,6 +153,7 @@ class GatewayTools:
             *search_answer(found, MAX_DESCRIPTION_CHARS),
             tuple(_address_of(hit.document_id) for hit in relevant.resources[:OTHER_LIMIT]),
             tuple(_address_of(hit.document_id) for hit in relevant.prompts[:OTHER_LIMIT]),
+            {hit.name: _call_tool_of(hit.tool) for hit in found.hits},
         )
         return Output(self._render_search(found, relevant), answer)
 
@@ -152,14 +167,17 @@ class GatewayTools:
             raise
         if found.server:
             self._upstreams.route(found.name)
-        return Output(render_definition(found).rstrip(), define_tool(found))
+        how = f"Call it with {_call_tool_of(found)}"
+        answer = define_tool(found)
+        return Output(f"{render_definition(found)}{how}.", answer._replace(notes=(*answer.notes, how)))
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallResult:
         """Call a tool for the client of the current request; its result passes unchanged."""
-        ctx, params = _REQUEST.get()
+        ctx, params, kind = _REQUEST.get()
         if name in self._gateway.tools:
-            raise ToolError(f"{name} cannot be called with {CALL_TOOL}. Call it directly.")
-        return await self._gateway.forward_call(ctx, params.model_copy(update={"name": name, "arguments": arguments}))
+            raise ToolError(f"{name} cannot be called with {CALL_TOOLS[kind]}. Call it directly.")
+        forwarded = params.model_copy(update={"name": name, "arguments": arguments})
+        return await self._gateway.forward_call(ctx, forwarded, kind)
 
     async def read(self, handle: str) -> str:
         """Return the next part of a result that was cut off."""
@@ -169,8 +187,7 @@ class GatewayTools:
         """Return what the model reads of a search; everything that a server wrote is on one line."""
         lines = []
         if found.hits:
-            lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with {CALL_TOOL}:")
-            lines += [render_tool_line(hit.tool) for hit in found.hits]
+            lines += self._render_hits(found)
             lines += self._servers_down(dict.fromkeys(hit.tool.server for hit in found.hits))
         else:
             is_unknown = not found.total_tools and self._upstreams.pending()
@@ -184,6 +201,16 @@ class GatewayTools:
                 for hit in hits[:OTHER_LIMIT]
             ]
         return "\n".join(lines if found.hits else [*lines, *self._server_overview()])
+
+    def _render_hits(self, found: ToolSearchResult) -> list[str]:
+        """Return a line for each tool that was found, and how to call them."""
+        start = f"Found {len(found.hits)} of {found.total_tools:,}"
+        ways = [_call_tool_of(hit.tool) for hit in found.hits]
+        lines = [render_tool_line(hit.tool) for hit in found.hits]
+        if len(set(ways)) == 1:
+            return [f"{start}; call them with {ways[0]}:", *lines]
+        marked = [f"[{way}] {line}" for way, line in zip(ways, lines, strict=True)]
+        return [f"{start}; call each with the tool in brackets:", *marked]
 
     def _unsearched_servers(self, found: ToolSearchResult) -> list[str]:
         """Name the servers that could not be searched, if something was found; a miss lists all servers anyway."""
@@ -238,8 +265,9 @@ class Gateway(ProxySurface):
         self.is_structured = is_structured
         self.outputs = OutputPager()
         tools = GatewayTools(self)
-        self.tools = Registry([tools.search_tools, tools.describe_tool, tools.call_tool, tools.read_on])
-        self._call_arguments = ToolArguments(tools.call_tool)
+        self.tools = Registry([tools.search_tools, tools.describe_tool, *tools.call_tools.values(), tools.read_on])
+        self._call_arguments = {name: ToolArguments(tool) for name, tool in tools.call_tools.items()}
+        self._kinds = {name: kind for kind, name in CALL_TOOLS.items()}
         self._local_tools = {tool.name: tool for tool in local.tools()} if local else {}
         upstreams.catalog.add(map(catalog_tool, self._local_tools.values()))
         self.instructions = _instructions(upstreams.keys, local)
@@ -275,7 +303,7 @@ class Gateway(ProxySurface):
     async def list_tools(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """Return the project's tools, the four tools of the gateway, and upstream tools that are always listed."""
+        """Return the project's tools, the tools of the gateway, and upstream tools that are always listed."""
         self.register_client(ctx)
         is_structured = self.sends_structured(params)
         own = {tool.name: self._describe(tool, is_structured) for tool in self.tools}
@@ -287,17 +315,17 @@ class Gateway(ProxySurface):
         return types.ListToolsResult(tools=on_page, next_cursor=cursor, ttl_ms=TTL_MS, cache_scope="private")
 
     async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> CallResult:
-        """Call one of the four tools, or a tool of the project or of an upstream server by its own name."""
+        """Call a tool of the gateway, or a tool of the project or of an upstream server by its own name."""
         self.register_client(ctx)
         tool = self.tools.get(params.name)
         if tool is None:
-            return await self.forward_call(ctx, params, is_direct=True)
-        if tool.name == CALL_TOOL:
+            return await self.forward_call(ctx, params)
+        if tool.name in self._kinds:
             # Not dispatched: a registry runs calls that may write one after another, and makes text of their results.
-            token = _REQUEST.set(_Request(ctx, params))
+            token = _REQUEST.set(_Request(ctx, params, self._kinds[tool.name]))
             try:
                 called: CallResult = await tool.handler(
-                    self._call_arguments.read(_collect_arguments(params.arguments or {}))
+                    self._call_arguments[tool.name].read(_collect_arguments(params.arguments or {}))
                 )
                 return called
             except (InputError, ToolError) as error:
@@ -308,15 +336,22 @@ class Gateway(ProxySurface):
         return to_call_result(result, tool, ctx.protocol_version, self.sends_structured(params))
 
     async def forward_call(
-        self, ctx: RequestContext, params: types.CallToolRequestParams, is_direct: bool = False
+        self, ctx: RequestContext, params: types.CallToolRequestParams, kind: str = ""
     ) -> CallResult:
-        """Call a tool of the project or of an upstream server; `is_direct` if the client itself used this name."""
-        name, arguments = params.name, params.arguments or {}
+        """Call a tool of the project or of an upstream server.
+
+        `kind` is that of the call tool that was used; it is empty if the client itself used the tool's name.
+        """
+        name, arguments, is_direct = params.name, params.arguments or {}, not kind
         if name in self._local_tools and self._local is not None:
+            if kind:
+                check_call_tool(name, annotations_of(self._local_tools[name]), kind)
             return await self._local.call_tool(ctx, params)
         try:
             await self.upstreams.wait_until_listed(name)
             route = self.upstreams.route(name)
+            if kind:
+                check_call_tool(name, annotations_of(route.tool), kind)
             result = await self.upstreams.execute(name, arguments, ctx, params)
         except MCPError as error:
             if is_direct or error.code != types.INVALID_PARAMS:
@@ -440,7 +475,9 @@ def _instructions(keys: tuple[str, ...], local: LocalSurface | None) -> str | No
     parts = [local.instructions or ""] if local else []
     if keys:
         servers = ", ".join(keys[:MAX_NAMED_SERVERS])
-        parts.append(f"Tools of {servers} are not listed. Find them with search_tools, then call them with call_tool.")
+        parts.append(
+            f"Tools of {servers} are not listed. Find them with search_tools, which also says how to call them."
+        )
     return " ".join(filter(None, parts)) or None
 
 
@@ -453,6 +490,10 @@ def _collect_arguments(sent: Mapping[str, Any]) -> Mapping[str, Any]:
         with suppress(ValueError, RecursionError):
             arguments = json.loads(arguments)
     return {**({"name": sent["name"]} if "name" in sent else {}), "arguments": arguments}
+
+
+def _call_tool_of(found: CatalogTool) -> str:
+    return CALL_TOOLS[kind_of(found.annotations)]
 
 
 def _address_of(document_id: str) -> str:

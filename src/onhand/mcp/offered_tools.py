@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onhand.errors import InputError, ToolError
-from onhand.mcp.tool_settings import ServerTools, ToolSettings, is_pattern, matches_any
+from onhand.mcp.permissions import HINTS, kind_of
+from onhand.mcp.tool_settings import DENY, ServerTools, ToolSettings, is_pattern, matches_any
 from onhand.text import one_line
 from onhand.tools.arguments import CompiledSchema, close_names
 
+NO_POLICIES: Mapping[str, str] = {}
 MAX_SHOWN_CHARS = 100  # of a name in a problem
 _UNUSABLE = "the user's settings for it cannot be used"
 # Keywords that apply to the same object as `properties`; one that mentions an argument may depend on its value.
@@ -32,6 +34,8 @@ class OfferedTool(NamedTuple):
     preset: Mapping[str, Any] = {}  # arguments that are added to every call
     hidden: frozenset[str] = frozenset()  # arguments that a caller may not set
     disabled: str = ""  # why it is not offered
+    policy: str = ""  # "allow" or "ask"; "" if nothing is set
+    kind: str = ""  # if the user has set it, and not the server
 
 
 class OfferedTools(NamedTuple):
@@ -41,9 +45,12 @@ class OfferedTools(NamedTuple):
     problems: tuple[str, ...]
 
 
-def offer_tools(key: str, settings: ServerTools, listed: Iterable[Mapping[str, Any]]) -> OfferedTools:
-    """Return the listed tools of a server as its settings present them."""
+def offer_tools(
+    key: str, settings: ServerTools, listed: Iterable[Mapping[str, Any]], policies: Mapping[str, str] = NO_POLICIES
+) -> OfferedTools:
+    """Return the listed tools of a server as its settings present them; `policies` are the defaults for each kind."""
     definitions = {str(tool["name"]): tool for tool in listed}
+    settings = settings._replace(policy={**policies, **settings.policy})
     if settings == ServerTools():
         return OfferedTools({name: OfferedTool(name) for name in definitions}, ())
     problems = _find_unknown(settings, definitions)
@@ -69,6 +76,13 @@ def _offer_tool(key: str, settings: ServerTools, definition: Mapping[str, Any], 
     own = settings_of(name, settings)
     disabled = _why_disabled(key, name, settings)
     changes: dict[str, Any] = {"description": own.description} if own.description else {}
+    annotations = definition.get("annotations") or {}
+    kind = own.kind or kind_of(annotations)
+    policy = own.policy or settings.policy.get(kind, "")
+    if policy == DENY:
+        disabled = disabled or f"the user's policy for {'it' if own.policy else f'{kind} tools'} is deny"
+    if own.kind:
+        changes["annotations"] = {**annotations, **HINTS[kind]}
     hidden = frozenset((*own.preset, *own.hide))
     if hidden and not disabled:
         schema = definition.get("inputSchema") or {}
@@ -77,7 +91,7 @@ def _offer_tool(key: str, settings: ServerTools, definition: Mapping[str, Any], 
             disabled = _UNUSABLE
         else:
             changes["inputSchema"] = _without_arguments(schema, hidden)
-    return OfferedTool(own.name or name, changes, own.preset, hidden, disabled)
+    return OfferedTool(own.name or name, changes, own.preset, hidden, disabled, policy, own.kind)
 
 
 def _why_disabled(key: str, name: str, settings: ServerTools) -> str:

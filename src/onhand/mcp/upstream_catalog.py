@@ -15,11 +15,11 @@ from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError
 from onhand.hidden_characters import is_hidden_in, sanitize, sanitize_json
 from onhand.mcp.approvals import Approvals, definition_of, fingerprint, scan_definition
-from onhand.mcp.offered_tools import offer_tools
+from onhand.mcp.offered_tools import NO_POLICIES, offer_tools
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.suspicions import MAX_DEPTH, texts_in
 from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, save_lists
-from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, public_address, public_name
+from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, annotations_of, public_address, public_name
 from onhand.search.index import Index
 from onhand.search.result import Hit
 from onhand.search.validation import validate_document
@@ -48,12 +48,14 @@ class UpstreamCatalog:
         approvals: Approvals,
         tools: Catalog,
         lists_directory: str | None = None,
+        policies: Mapping[str, str] = NO_POLICIES,
     ) -> None:
-        """`servers` are by their keys; `lists_directory` caches their lists for the next start."""
+        """`servers` are by key; `lists_directory` caches their lists; `policies` are the defaults by kind of tool."""
         self.tools = tools
         self.routes = Routes()
         self.on_changed: list[Callable[[], object]] = []  # called after a list was taken in
         self._servers = servers
+        self._policies = policies
         self._disabled_tools = Catalog()  # which a search names without finding them
         self._approvals = approvals
         self._lists_directory = lists_directory
@@ -197,7 +199,7 @@ class UpstreamCatalog:
                 scans[short] = scan_definition(definition)
             if number % BATCH == 0:
                 yield
-        offered = offer_tools(key, self._servers[key].tools, tools.values())
+        offered = offer_tools(key, self._servers[key].tools, tools.values(), self._policies)
         self._settings_problems[key] = offered.problems if "tools" not in lists.unread else ()
         upstream_names = {tool["name"] for tool in tools.values()}
         others = {route.upstream_name for route in self.routes.tools.values() if route.key != key} - upstream_names
@@ -269,7 +271,7 @@ def tool_for_era(tool: types.Tool, is_modern: bool) -> types.Tool:
 
 def catalog_tool(tool: types.Tool, key: str = "") -> CatalogTool:
     """Return the catalog's entry for a tool of the server with this key, or for a local tool."""
-    annotations = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+    annotations = annotations_of(tool)
     return CatalogTool(
         tool.name,
         tool.description or "",

@@ -17,6 +17,7 @@ from onhand.errors import InputError, NotFound, ToolError
 from onhand.hidden_characters import is_hidden_in
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.mcp.offered_tools import OfferedTool
+from onhand.mcp.permissions import kind_of
 from onhand.mcp.upstream_lists import UpstreamLists
 from onhand.text import digest
 from onhand.tools.tool import NAME
@@ -74,11 +75,21 @@ class Route(NamedTuple):
         """Whether it can be found and called."""
         return not self.blocked and not self.offered.disabled
 
+    @property
+    def kind(self) -> str:
+        """Whether it reads, writes or destroys, as the user says or else the server."""
+        return kind_of(annotations_of(self.tool))
+
     def fill_in(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call with those that the user has set; raise ToolError if the caller sets them."""
         if taken := sorted(self.offered.hidden.intersection(arguments)):
             raise ToolError(f"{self.tool.name} has no argument {taken[0]!r}. Call it without.")
         return {**arguments, **self.offered.preset}
+
+
+def annotations_of(tool: types.Tool) -> dict[str, Any]:
+    """Return the annotations of a tool as the protocol writes them."""
+    return tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
 
 
 class Routes:

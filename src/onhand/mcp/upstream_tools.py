@@ -1,6 +1,7 @@
 """Give an agent the tools of upstream servers.
 
-The annotations of a server, such as that a tool only reads, are not trusted: any call may change something.
+The annotations of a server, such as that a tool only reads, are not trusted: unless the user says so, any call may
+change something. The user's policies for tools become those of the agent's approval.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from mcp import MCPError
 
 from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError, OnhandError, ToolError
+from onhand.mcp.tool_settings import READ
 from onhand.mcp.upstream_routes import Route
 from onhand.mcp.upstreams import Upstreams
 from onhand.tools.tool import Output, Tool
@@ -128,6 +130,8 @@ def _make_tool(registry: Upstreams, route: Route) -> Tool:
         max_output_bytes=registry.server(route.key).max_output_bytes,
         timeout_s=None,  # the server has its own
         writes=[],  # here; the server orders what it does there
+        read_only=route.offered.kind == READ,
+        policy=route.offered.policy,
         long_running=True,
         strict_arguments=False,
     )

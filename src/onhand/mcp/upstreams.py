@@ -19,8 +19,11 @@ from pydantic import BaseModel, TypeAdapter
 from onhand.errors import NotFound, ToolError, UpstreamError
 from onhand.mcp.approvals import REJECTED, Approvals
 from onhand.mcp.client_callbacks import ask_client, forwarded_meta, is_modern
+from onhand.mcp.offered_tools import NO_POLICIES
+from onhand.mcp.permissions import PermissionRequests
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import RequestContext
+from onhand.mcp.tool_settings import ASK
 from onhand.mcp.upstream import Status, Upstream, UpstreamRequest
 from onhand.mcp.upstream_catalog import Relevant, UpstreamCatalog
 from onhand.mcp.upstream_lists import UpstreamLists
@@ -62,11 +65,16 @@ class Upstreams:
         environ: Mapping[str, str] | None = None,
         auth_of: Callable[[ServerConfig], Any] = lambda server: None,
         version: str = "",
+        policies: Mapping[str, str] = NO_POLICIES,
     ) -> None:
-        """`lists_directory` caches the servers' lists; `auth_of` logs in to a server that requires it."""
+        """`lists_directory` caches the servers' lists; `auth_of` logs in to a server that requires it.
+
+        `policies` are those for each kind of tool where the settings of a server say nothing.
+        """
         enabled = {server.key: server for server in servers if not server.disabled}
         self.version = version
-        self._catalog = UpstreamCatalog(enabled, approvals or Approvals(), Catalog(), lists_directory)
+        self._catalog = UpstreamCatalog(enabled, approvals or Approvals(), Catalog(), lists_directory, policies)
+        self._permissions = PermissionRequests()
         self._throttle = StartupThrottle()
         variables = os.environ if environ is None else environ
         self._clients = {
@@ -247,12 +255,33 @@ class Upstreams:
         ctx: RequestContext | None = None,
         params: types.CallToolRequestParams | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool. Errors of the tool are results; UpstreamError means that the server does not work."""
+        """Call a tool. Errors of the tool are results; UpstreamError means that the server does not work.
+
+        If the user wants to be asked, a client (`ctx`) has to; without one, the caller is responsible.
+        """
         route = self.route(name)
+        if ctx is None or params is None or route.offered.policy != ASK:
+            return await self._call(route, arguments, ctx, params)
+        params = params.model_copy(update={"name": name, "arguments": dict(arguments or {})})
+        permitted = await self._permissions.request(ctx, params, route.kind)
+        if isinstance(permitted, types.InputRequiredResult):
+            return permitted
+        result = await self._call(route, arguments, ctx, permitted)
+        if isinstance(result, types.InputRequiredResult):
+            return self._permissions.remember(result, params)
+        return result
+
+    async def _call(
+        self,
+        route: Route,
+        arguments: Mapping[str, Any] | None,
+        ctx: RequestContext | None,
+        params: types.CallToolRequestParams | None,
+    ) -> types.CallToolResult | types.InputRequiredResult:
         checked = copy_json(dict(arguments or {}), "arguments")  # a lone surrogate would end the whole connection
         filled = route.fill_in(checked)
         sent = _build_params(types.CallToolRequestParams, params, name=route.upstream_name, arguments=filled)
-        request = UpstreamRequest(types.CallToolRequest(params=sent), _TOOL_RESULT, name)
+        request = UpstreamRequest(types.CallToolRequest(params=sent), _TOOL_RESULT, route.tool.name)
         result = await self._request_in_rounds(route.key, ctx, request)
         if isinstance(result, types.CallToolResult):
             self._catalog.routes.remember_links(route.key, result)

@@ -77,6 +77,7 @@ class _Fields(NamedTuple):
     reads: tuple[str, ...] | None
     writes: tuple[str, ...] | None
     long_running: bool
+    policy: str
 
 
 class Tool(_Fields):
@@ -108,6 +109,7 @@ class Tool(_Fields):
         reads: Iterable[str] | None = None,
         writes: Iterable[str] | None = None,
         long_running: bool = False,  # others may read what it writes while it runs, and it takes no place from them
+        policy: str = "",  # "allow" or "ask", if the user has set one for its calls
     ) -> Self:
         """Check every field; raise InputError if one cannot be used."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
@@ -131,6 +133,7 @@ class Tool(_Fields):
             _check_resources(name, "reads", reads),
             writes,
             long_running,
+            policy,
         )
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

@@ -47,7 +47,7 @@ def test_the_tool_list_has_the_same_bytes_before_and_after_every_search(
             await client.call_tool("call_tool", {"name": "plain__echo", "arguments": {"text": "x"}})
             assert (await client.list_tools()).model_dump_json() == before
             assert [tool["name"] for tool in json.loads(before)["tools"]] == [
-                *("search_tools", "describe_tool", "call_tool", "read_on")
+                *("search_tools", "describe_tool", "call_tool", "call_tool_write", "call_tool_destructive", "read_on")
             ]
 
     anyio.run(main)

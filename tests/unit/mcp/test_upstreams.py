@@ -619,6 +619,6 @@ def test_a_tool_that_cannot_be_found_can_still_be_called(
     async def main() -> None:
         async with fronted(behind("given", "given", str(listed))) as (gateway, client):
             assert len(gateway.upstreams.catalog) == 0
-            assert text_of(await client.call_tool("call_tool", {"name": "given__long", "arguments": {}})) == "long"
+            assert text_of(await client.call_tool("call_tool_destructive", {"name": "given__long"})) == "long"
 
     anyio.run(main)
