@@ -539,6 +539,16 @@ class Project:
                 known[server.key] = lists._replace(problems=(*problems, *lists.problems))
         return known
 
+    def list_ages(self) -> dict[str, float | None]:
+        """Return how many seconds ago each server listed its tools, or None if it never did."""
+        from time import time
+
+        from onhand.mcp.upstream_lists import time_listed
+
+        known, now = self.known_lists(), time()
+        times = {server.key: time_listed(self._lists_directory, server.key) for server in self.server_list.servers}
+        return {key: max(now - at, 0.0) if at is not None and key in known else None for key, at in times.items()}
+
     @property
     def _lists_directory(self) -> str | None:
         directory = os.path.join(cache_directory(os.environ), "mcp", self._owner_of_servers)

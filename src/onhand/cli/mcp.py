@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from onhand.cli import terminal
+from onhand.cli.connections import ConnectionTest, warn_of_lists
 from onhand.cli.mcp_clients import import_servers, install, own_servers, uninstall
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive_seconds
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from onhand.mcp.servers import ServerConfig, ServerConfigs
     from onhand.mcp.upstream_lists import UpstreamLists
+    from onhand.mcp.upstream_routes import Route
     from onhand.mcp.upstreams import Upstreams
     from onhand.project import Project
 
@@ -38,7 +39,8 @@ def add_arguments(parser: Parser) -> None:
     from onhand.mcp.client_settings import CLIENTS
 
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="list every server and what waits for approval, without starting any")
+    shown = verbs.add_parser("list", help="list every server and what waits for approval, without starting any")
+    shown.add_argument("--tools", action="store_true", help="also list the tools of each server")
     add = verbs.add_parser("add", help="add a server to your own list and approve it")
     add.add_argument("name", metavar="NAME", help="the name, which becomes the prefix of its tools")
     add.add_argument(
@@ -98,6 +100,7 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
     waiting: dict[str, int] = {}
     for one in project.approvals.pending():
         waiting[one.server] = waiting.get(one.server, 0) + 1
+    routes = project.servers.routes() if arguments.tools else ()
     if arguments.json:
         terminal.print_json(
             {
@@ -109,6 +112,7 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
                         "tools": len(listed[server.key].tools) if server.key in listed else None,
                         "waiting": waiting.get(server.key, 0),
                         "problems": list(listed[server.key].problems) if server.key in listed else [],
+                        **({"names": _tools_to_json(server.key, routes)} if arguments.tools else {}),
                     }
                     for server in servers
                 ]
@@ -119,17 +123,32 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
         (server.key, server.summary, _describe_state(server, listed.get(server.key), waiting.get(server.key, 0)))
         for server in servers
     ]
-    if rows:
-        terminal.print_table(rows, header=("SERVER", "RUNS", "STATE"))
-    else:
+    if not rows:
         terminal.say(NO_SERVERS)
-    _warn_of({key: listing.problems for key, listing in listed.items()})
+    elif not arguments.tools:
+        terminal.print_table(rows, header=("SERVER", "RUNS", "STATE"), cut=(1,))
+    for key, _, state in rows if arguments.tools else ():
+        terminal.say(f"{key}: {state}", heading=True)
+        tools = _tools_to_json(key, routes)
+        if tools:
+            described = (" - ".join(filter(None, (one["state"], one["description"]))) for one in tools)
+            names = (f"  {one['name']}" for one in tools)
+            terminal.print_table(list(zip(names, described, strict=True)), cut=(1,))
+    warn_of_lists({key: listing.problems for key, listing in listed.items()})
     return 0
 
 
-def _warn_of(listed: dict[str, tuple[str, ...]]) -> None:
-    """Warn about invalid items in the lists of servers, which only their operators can fix."""
-    terminal.warn(f"{key}: {problem}" for key, problems in listed.items() for problem in problems)
+def _tools_to_json(key: str, routes: Sequence[Route]) -> list[dict[str, str]]:
+    """Return the tools of a server, and why some of them can be neither found nor called."""
+    return [
+        {
+            "name": route.tool.name,
+            "state": "disabled" if route.offered.disabled else route.blocked,
+            "description": terminal.join_lines(route.tool.description or "").partition(". ")[0],
+        }
+        for route in routes
+        if route.key == key
+    ]
 
 
 def _describe_state(server: ServerConfig, listing: UpstreamLists | None, waiting: int) -> str:
@@ -214,7 +233,7 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
             raise InputError(f"{name} is disabled: enable it in its entry first")
 
     async def test(registry: Upstreams) -> int:
-        tested = _ConnectionTest(registry, arguments.names or registry.keys, arguments.timeout)
+        tested = ConnectionTest(registry, arguments.names or registry.keys, arguments.timeout)
         await tested.connect(print_each=not arguments.json)
         states = {one.key: one for one in registry.status()}
         if arguments.json:
@@ -238,58 +257,6 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
     return _with_servers(project, test, shows_login=True)
 
 
-class _ConnectionTest:
-    """Connects to servers; each result is printed as soon as it is known."""
-
-    def __init__(self, registry: Upstreams, keys: Sequence[str], timeout_s: float | None) -> None:
-        self.keys = tuple(dict.fromkeys(keys))
-        self.failures: dict[str, str] = {}  # "" for a server that works
-        self._registry, self._timeout_s = registry, timeout_s
-        self._progress = terminal.Progress()
-        self._is_printed = True
-
-    async def connect(self, print_each: bool) -> None:
-        """Connect to all servers, and stop when the time is over."""
-        import anyio
-
-        self._is_printed = print_each
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._show_progress)
-                with anyio.move_on_after(self._timeout_s):
-                    await self._registry.connect(self.keys, on_result=self._take)
-                tasks.cancel_scope.cancel()
-        finally:
-            self._progress.end()
-        for key in self._waiting:
-            self._take(key, f"{key} did not answer within {self._timeout_s:g} s")
-
-    @property
-    def _waiting(self) -> list[str]:
-        return [key for key in self.keys if key not in self.failures]
-
-    def _take(self, key: str, failure: str) -> None:
-        self.failures[key] = failure
-        if not self._is_printed:
-            return
-        self._progress.end()
-        (state,) = (one for one in self._registry.status() if one.key == key)
-        blocked = f", {state.blocked} blocked" if state.blocked else ""
-        terminal.say(failure or f"{key}: {quantity(state.tools, 'tool')}{blocked}")
-        sys.stdout.flush()
-        _warn_of({key: state.problems})
-
-    async def _show_progress(self) -> None:
-        import anyio
-
-        started = anyio.current_time()
-        while True:
-            elapsed_s = anyio.current_time() - started
-            done, total = len(self.failures), len(self.keys)
-            self._progress.show(f"{elapsed_s:.0f} s, waiting for {', '.join(self._waiting)}", done, total)
-            await anyio.sleep(terminal.PROGRESS_PERIOD_S)
-
-
 def _find_server(project: Project, name: str) -> ServerConfig:
     """Return a server of the configuration; raise NotFound with the names that exist."""
     servers = {server.key: server for server in project.server_list.servers}
@@ -307,7 +274,7 @@ def _review(project: Project, arguments: argparse.Namespace) -> int:
         _find_server(project, arguments.name)
     waiting = project.approvals.pending(arguments.name)
     listed = project.known_lists()
-    _warn_of({key: listed[key].problems for key in listed if arguments.name in (None, key)})
+    warn_of_lists({key: listed[key].problems for key in listed if arguments.name in (None, key)})
     if arguments.json:
         terminal.print_json([{**one._asdict(), "difference": one.difference} for one in waiting])
         return 0

@@ -22,6 +22,7 @@ MAX_WARNINGS = 20  # more would push the answer out of sight
 
 PROGRESS_PERIOD_S = 0.1  # between two updates
 BAR_CHARS = 24
+MIN_COLUMN_CHARS = 12  # of a column that is cut off
 _BACK, _CLEAR_LINE = "\r", "\x1b[K"
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 
@@ -94,15 +95,67 @@ def print_excerpt(text: str, max_lines: int) -> None:
     say()
 
 
-def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> None:
-    """Print rows in aligned columns under an optional bold header."""
+def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), cut: Sequence[int] = ()) -> None:
+    """Print rows in aligned columns under an optional bold header.
+
+    In a terminal that is too narrow, the columns in `cut` are cut off. If that is not enough, each row becomes a few
+    lines.
+    """
     shown = [[_cell(cell) for cell in row] for row in ([header] if header else []) + list(rows)]
     columns = len(shown[0]) if shown else 0
     widths = [max(_columns(row[index]) for row in shown) for index in range(columns)]
+    room = width() if cut and _is_narrow() else 10**9
+    excess = sum(widths) + 2 * (columns - 1) - room
+    while excess > 0:
+        widest = max(cut, key=lambda index: widths[index])
+        if widths[widest] <= MIN_COLUMN_CHARS:
+            _print_stacked(shown[1:] if header else shown, cut, room)
+            return
+        widths[widest] -= 1
+        excess -= 1
     paint = bool(header) and colour()
     for number, row in enumerate(shown):
-        line = "  ".join(cell + " " * (wide - _columns(cell)) for cell, wide in zip(row, widths, strict=True))
+        cells = [_cut(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+        line = "  ".join(cell + " " * (wide - _columns(cell)) for cell, wide in zip(cells, widths, strict=True))
         _write(f"{_BOLD}{line.rstrip()}{_RESET}" if paint and number == 0 else line.rstrip(), sys.stdout)
+
+
+def fit(line: str) -> str:
+    """Return a line within the width of the terminal, if there is one."""
+    return _cut(line, width()) if _is_narrow() else line
+
+
+def say_wrapped(text: str, *, heading: bool = False) -> None:
+    """Print a paragraph; in a terminal, wrapped between words."""
+    if _is_narrow() and _columns(text) > width():
+        from textwrap import fill
+
+        indent = " " * (len(text) - len(text.lstrip()))
+        text = fill(text, width(), subsequent_indent=f"{indent}  ")
+    say(text, heading=heading)
+
+
+def _is_narrow() -> bool:
+    """Return whether output has to fit: a terminal has a width, and a pipe only if COLUMNS says so."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def _print_stacked(rows: Sequence[Sequence[str]], cut: Sequence[int], room: int) -> None:
+    """Print each row as a line with its first cell, and an indented line for each other cell."""
+    for row in rows:
+        for index, cell in enumerate(row):
+            if cell:
+                line = f"  {cell}" if index else cell
+                _write(_cut(line, room) if index in cut else line, sys.stdout)
+
+
+def _cut(text: str, columns: int) -> str:
+    """Return the text within a number of columns; an ellipsis stands for what is missing."""
+    if _columns(text) <= columns:
+        return text
+    while _columns(text) >= columns:
+        text = text[:-1]
+    return f"{text}…"
 
 
 def print_json(value: object) -> None:

@@ -1,4 +1,7 @@
-"""List, search and describe the tools of a catalog, and see what they cost in a prompt."""
+"""List, search and describe the tools behind the gateway, or those of a catalog, and see what they cost in a prompt.
+
+The servers' tools are as they were last listed; no server is started unless --refresh asks for it.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive, whole_number
-from onhand.errors import NotFound
+from onhand.errors import InputError, NotFound
 from onhand.record import to_json
 from onhand.text import one_line, quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
+    from onhand.mcp.upstreams import Upstreams
     from onhand.tools.catalog import Catalog, ToolHit, ToolSearchResult
     from onhand.tools.catalog_tool import CatalogTool
     from onhand.tools.session import Forecast
+
+    Search = Callable[[str, int, Sequence[str], str, bool], ToolSearchResult]
+    """Return the tools that fit a query: the query, the limit, excluded names, the ranking, and whether to explain."""
 
 FALLBACK = "Tool discovery completed"
 NO_MATCH = "No matching tools found."
@@ -44,7 +53,7 @@ def add_arguments(parser: Parser) -> None:
     search.add_argument("--exclude", metavar="NAME", action="append", default=[], help="omit this tool (repeatable)")
     search.add_argument("--profile", choices=("default", "seed"), default="default", help="the ranking to use")
     search.add_argument("--explain", action="store_true", help="show how much each word adds to each score")
-    search.add_argument("--embedder", metavar="NAME", default="none", help="also compare meaning with this embedder")
+    search.add_argument("--embedder", metavar="NAME", help="with --catalog, also compare meaning with this embedder")
     describe = verbs.add_parser("describe", help="show a tool with its schema")
     describe.add_argument("name", metavar="NAME", help="the name of a tool, if needed with that of its server")
     _add_tokens_arguments(
@@ -55,44 +64,103 @@ def add_arguments(parser: Parser) -> None:
             "--catalog",
             metavar="FILE",
             action="append",
-            required=True,
-            help="a JSON file of tools in the format of MCP, OpenAI, Anthropic or onhand (repeatable)",
+            help="instead, a JSON file of tools in the format of MCP, OpenAI, Anthropic or onhand (repeatable)",
         )
-    add_to_all(verbs)
+        verb.add_argument("--refresh", action="store_true", help="connect to the servers first, and list their tools")
+    add_to_all(verbs, "the project directory")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb; a search without hits is a success."""
+    if not arguments.catalog:
+        return _run_with_servers(arguments)
+    if arguments.refresh:
+        raise InputError("--refresh is about servers and --catalog about a file: use one of them")
     from onhand.tools.catalog_files import open_catalog
 
-    catalog, problems = open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
+    catalog, problems = open_catalog(arguments.catalog, getattr(arguments, "embedder", None) or "none")
     terminal.warn(problems[: terminal.MAX_WARNINGS])
     if len(problems) > terminal.MAX_WARNINGS:
         terminal.warn([f"and {len(problems) - terminal.MAX_WARNINGS:,} more tools that cannot be used"])
     with catalog:
-        verbs = {"list": _list, "search": _search, "describe": _describe, "tokens": _print_forecast}
-        return verbs[arguments.verb](catalog, arguments)
+        return _VERBS[arguments.verb](catalog, arguments, catalog.search)
 
 
-def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
+def _run_with_servers(arguments: argparse.Namespace) -> int:
+    """Run the verb with the tools that the gateway offers."""
+    if getattr(arguments, "embedder", None):
+        raise InputError("--embedder needs --catalog; settings decide how the gateway searches")
+    project = open_project(arguments.root)
+    if not project.has_servers or not project.server_list.servers:
+        raise InputError("no servers are configured: add one with `onhand mcp add`, or pass --catalog FILE")
+    from onhand.doors import mcp_surface
+
+    mcp_surface(project)  # which adds the project's own tools to the catalog
+    servers = project.servers
+    terminal.warn(project.server_list.problems)
+    if arguments.refresh:
+        _refresh(servers)
+    _say_ages({key: age for key, age in project.list_ages().items() if key in servers.keys})
+
+    def search(query: str, limit: int, exclude: Sequence[str], profile: str, explain: bool) -> ToolSearchResult:
+        if exclude or profile != "default":
+            return servers.catalog.search(query, limit, exclude, profile, explain)
+        return servers.search(query, limit)  # as the gateway's search_tools does
+
+    return _VERBS[arguments.verb](servers.catalog, arguments, search)
+
+
+def _refresh(servers: Upstreams) -> None:
+    import anyio
+
+    from onhand.cli.connections import ConnectionTest
+
+    async def connect() -> None:
+        async with servers:
+            tested = ConnectionTest(servers, servers.keys, None)
+            await tested.connect(print_each=False)
+            terminal.warn(filter(None, tested.failures.values()))
+
+    anyio.run(connect)
+
+
+def _say_ages(ages: Mapping[str, float | None]) -> None:
+    """Say how old the lists of the servers are, and which are missing."""
+    known = [age for age in ages.values() if age is not None]
+    unknown = [key for key, age in ages.items() if age is None]
+    parts = [f"listed {_describe_age(min(known))}"] if known else []
+    if known and _describe_age(max(known)) != _describe_age(min(known)):
+        parts = [f"listed between {_describe_age(max(known))} and {_describe_age(min(known))}"]
+    parts += [f"not listed yet: {', '.join(unknown)}"] if unknown else []
+    terminal.complain(f"onhand: {'; '.join(parts)}; --refresh connects to the servers")
+
+
+def _describe_age(age_s: float) -> str:
+    for unit, seconds in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if age_s >= seconds:
+            return f"{quantity(int(age_s / seconds), unit)} ago"
+    return "just now"
+
+
+def _list(catalog: Catalog, arguments: argparse.Namespace, search: Search) -> int:
     tools = catalog.tools()
     if arguments.json:
         terminal.print_json({"tools": [_to_json(tool) for tool in tools], "servers": catalog.servers()})
         return 0
-    terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
+    terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools], cut=(2,))
     servers = catalog.servers()
     together = _describe_amount(len(tools), len(servers), sum(servers.values()))
     terminal.say(together if tools else "The catalog is empty.")
     return 0
 
 
-def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
+def _search(catalog: Catalog, arguments: argparse.Namespace, search: Search) -> int:
     from onhand.tools.search_tools import search_answer
 
     query = " ".join(arguments.query)
     is_explained = arguments.json or arguments.explain
     limit = arguments.limit or DEFAULT_LIMIT
-    found = catalog.search(query, limit, arguments.exclude, arguments.profile, is_explained)
+    found = search(query, limit, arguments.exclude, arguments.profile, is_explained)
     found = found._replace(notes=(*found.notes, *_unmatched_exclusions(catalog, arguments.exclude)))
     if arguments.json:
         terminal.print_json(to_json(search_answer(found)))
@@ -109,7 +177,7 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if not found.unknown or found.hits:
         is_cut = is_tree and arguments.limit is None and len(found.hits) > COLLAPSED_MATCHES
         more = f"; --limit {len(found.hits)} shows them all" if is_cut else ""
-        terminal.say(found.reason or f"{len(found.hits):,} of {quantity(found.total_tools, 'tool')}{more}")
+        terminal.say_wrapped(found.reason or f"{len(found.hits):,} of {quantity(found.total_tools, 'tool')}{more}")
     return 0
 
 
@@ -150,14 +218,14 @@ def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
 
     server = f"  from {_short(hit.tool.server)}" if hit.tool.server else ""
     score = f"  score {hit.score:.4f}" if hit.score else ""
-    terminal.say(f"{number}. {signature(hit.name, hit.tool.input_schema)}{server}{score}", heading=True)
+    terminal.say_wrapped(f"{number}. {signature(hit.name, hit.tool.input_schema)}{server}{score}", heading=True)
     for contribution in hit.terms if explain else ():
         terminal.say(f"   {contribution.score:8.4f}  {_short(contribution.term)}  in {contribution.field}")
     if hit.tool.summary:
-        terminal.say(f"   {_short(hit.tool.summary)}")
+        terminal.say(terminal.fit(f"   {_short(hit.tool.summary)}"))
 
 
-def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
+def _describe(catalog: Catalog, arguments: argparse.Namespace, search: Search) -> int:
     try:
         tool = catalog.get(arguments.name)
     except NotFound as error:
@@ -207,7 +275,7 @@ def _short(text: str) -> str:
 def print_matches(details: Mapping[str, Any], *, expanded: bool = False) -> None:
     """Print a result as a tree."""
     for line in match_lines(details, expanded=expanded):
-        terminal.say(line)
+        terminal.say(terminal.fit(line))
 
 
 def match_lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> list[str]:
@@ -269,7 +337,7 @@ def _add_tokens_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def _print_forecast(catalog: Catalog, arguments: Namespace) -> int:
+def _print_forecast(catalog: Catalog, arguments: Namespace, search: Search) -> int:
     from onhand.tools.loading import open_token_counter, parse_policy
     from onhand.tools.session import forecast
 
@@ -298,20 +366,21 @@ def _show(found: Forecast) -> None:
         ("lazy loading", f"{found.lazy_tokens:,}", "a compact index, and definitions on demand"),
         ("savings", *_savings(found)),
     ]
-    terminal.print_table(rows, header=("mode", "tokens", "tools available"))
+    terminal.print_table(rows, header=("mode", "tokens", "tools available"), cut=(2,))
     terminal.say()
-    terminal.say(f"one search: {found.search_tokens:,} tokens of answer, {found.schema_tokens:,} of definitions")
-    terminal.say(f"break-even: {_break_even(found)}")
+    lines = [f"one search: {found.search_tokens:,} tokens of answer, {found.schema_tokens:,} of definitions"]
+    lines.append(f"break-even: {_break_even(found)}")
     if found.left_out:
-        terminal.say(
-            f"left out: {quantity(found.left_out, 'tool')} that models cannot call by name or whose name onhand uses"
-        )
-    terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, the same in every request until the catalog changes")
+        left_out = quantity(found.left_out, "tool")
+        lines.append(f"left out: {left_out} that models cannot call by name or whose name onhand uses")
+    lines.append(f"stable prefix: {found.stable_bytes:,} bytes, the same in every request until the catalog changes")
     if found.output_schema_tokens:
-        terminal.say(f"output schemas: {found.output_schema_tokens:,} tokens more, if a host shows them to its model")
+        lines.append(f"output schemas: {found.output_schema_tokens:,} tokens more, if a host shows them to its model")
     verdict = "lazy" if found.decision.lazy else "eager"
-    terminal.say(f"policy {found.decision.policy}: {verdict}, because {found.decision.reason}")
-    terminal.say(f"counted by: {found.tokenizer} ({found.error})")
+    lines.append(f"policy {found.decision.policy}: {verdict}, because {found.decision.reason}")
+    lines.append(f"counted by: {found.tokenizer} ({found.error})")
+    for line in lines:
+        terminal.say_wrapped(line)
 
 
 def _describe_amount(tools: int, servers: int, of_servers: int) -> str:
@@ -338,3 +407,11 @@ def _break_even(found: Forecast) -> str:
     return (
         f"after {quantity(found.break_even_searches, 'search')} in one conversation, a request costs as much as eager"
     )
+
+
+_VERBS: Mapping[str, Callable[[Catalog, argparse.Namespace, Search], int]] = {
+    "list": _list,
+    "search": _search,
+    "describe": _describe,
+    "tokens": _print_forecast,
+}

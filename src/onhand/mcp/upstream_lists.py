@@ -162,6 +162,14 @@ def save_lists(directory: str | None, key: str, identity: str, lists: UpstreamLi
         write_atomic(os.path.join(directory, f"{key}.json"), content.encode())
 
 
+def time_listed(directory: str | None, key: str) -> float | None:
+    """Return when the lists of a server were cached, in seconds since 1970, or None."""
+    try:
+        return None if directory is None else os.stat(os.path.join(directory, f"{key}.json")).st_mtime
+    except OSError:
+        return None
+
+
 def load_lists(directory: str | None, key: str, identity: str) -> UpstreamLists | None:
     """Return the cached lists of the same server, or None."""
     if directory is None:
