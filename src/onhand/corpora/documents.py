@@ -196,16 +196,16 @@ def _line_start(raw: bytes, start: int, lines: int) -> int:
     return start
 
 
-def _byte_range(raw: bytes, first: int, most: int | None) -> tuple[int, int]:
+def _byte_range(raw: bytes, first: int, max_bytes: int | None) -> tuple[int, int]:
     """Return the range aligned to whole characters: it begins no later than requested and is never empty."""
     if first < 0 or first >= max(len(raw), 1):
         raise InputError(
             f"first_byte is {first}, but the document has {len(raw):,} bytes, counted from 0", "first_byte"
         )
-    if most is not None and most < 1:
-        raise InputError(f"max_bytes is {most}: ask for at least one", "max_bytes")
+    if max_bytes is not None and max_bytes < 1:
+        raise InputError(f"max_bytes is {max_bytes}: ask for at least one", "max_bytes")
     start = _back_to_character(raw, first)
-    end = len(raw) if most is None else _back_to_character(raw, min(first + most, len(raw)))
+    end = len(raw) if max_bytes is None else _back_to_character(raw, min(first + max_bytes, len(raw)))
     if end <= start < len(raw):
         end = start + 1
     while _is_inside(raw, end):

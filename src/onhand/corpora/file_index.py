@@ -210,10 +210,10 @@ class FileIndex:
         self._restore_store()
         return self._index
 
-    def search(self, query: str, limit: int, wanted: Filter = EVERYTHING, *, explain: bool = True) -> SearchResult:
+    def search(self, query: str, limit: int, filter: Filter = EVERYTHING, *, explain: bool = True) -> SearchResult:
         """Return the best documents by words and, if an embedder is configured, by meaning."""
         search = self.index.fused if self._by_meaning else self.index.keyword  # `fused` says if it compared only words
-        return search(query, wanted, limit, explain=explain)
+        return search(query, filter, limit, explain=explain)
 
     def place_of(self, document_id: str) -> tuple[str, int]:
         """Return the path of the file that a document is from, and the document's number there."""

@@ -191,13 +191,13 @@ def read_reference(
         path, _, anchor = path.partition("#")
     text = _text(skill, place, path, max_file_bytes)
     sections = split_sections(text)
-    headings, wanted = _headings(sections), section or anchor
-    if not wanted:
+    headings, heading = _headings(sections), section or anchor
+    if not heading:
         return SkillFileReading(skill.name, _normal(path), text, _utf8_bytes(text), (1, _lines(text)), headings)
-    below = _under(sections, wanted)
+    below = _under(sections, heading)
     if not below:
         advice = f"there are {', '.join(map(repr, headings[:MAX_NAMED]))}" if headings else "it has no headings"
-        raise NotFound(f"{path[:200]} has no section {wanted[:200]!r}: {advice}; leave it out to read the whole file")
+        raise NotFound(f"{path[:200]} has no section {heading[:200]!r}: {advice}; leave it out to read the whole file")
     part = "\n\n".join(one.text for one in below)
     lines = (below[0].first_line, below[-1].last_line)
     return SkillFileReading(skill.name, _normal(path), part, _utf8_bytes(part), lines, headings)
@@ -289,9 +289,9 @@ def _headings(sections: Sequence[Section]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(section.heading for section in sections if section.heading != INTRO))
 
 
-def _under(sections: Sequence[Section], wanted: str) -> list[Section]:
+def _under(sections: Sequence[Section], name: str) -> list[Section]:
     """Return the section under a heading and its subsections; the heading may be written as an anchor."""
-    heading = wanted.casefold().strip("# ")
+    heading = name.casefold().strip("# ")
     found = next(
         (one.heading_path for one in sections if heading in (one.heading.casefold(), _anchor(one.heading))), None
     )

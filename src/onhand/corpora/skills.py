@@ -225,8 +225,8 @@ class Skills(FileCorpus):
         with self._lock:
             self.refresh()
             scope = () if skill is None else (self._require(skill).directory,)
-            wanted = Filter(tags=(REFERENCE,), scope=scope)
-            return self._reference_hits(query, wanted, limit)
+            filter = Filter(tags=(REFERENCE,), scope=scope)
+            return self._reference_hits(query, filter, limit)
 
     def find(self, query: str, limit: int) -> Findings:
         """Return the skills for a search across all corpora."""
@@ -424,10 +424,10 @@ class Skills(FileCorpus):
         (docs/adr/0018-skills.md).
         """
         # Only heads are embedded, so no number of sections hides the nearest ones, and one search is enough.
-        wanted = [EVERYTHING] if self._index.index.embedder else [Filter(tags=(HEAD,)), Filter(tags=(PART,))]
+        filters = [EVERYTHING] if self._index.index.embedder else [Filter(tags=(HEAD,)), Filter(tags=(PART,))]
         depth = 2 * FUSED_DEPTH if self._index.index.embedder else DEPTH
         results = [
-            self._deepen(query, one, depth, lambda hits: len(self._best_of_each(hits)) >= limit) for one in wanted
+            self._deepen(query, one, depth, lambda hits: len(self._best_of_each(hits)) >= limit) for one in filters
         ]
         best: dict[str, list[Hit]] = {}
         for tag in (HEAD, PART):
@@ -456,22 +456,22 @@ class Skills(FileCorpus):
         """Return the name of the skill that a hit belongs to, or None if another skill took its name."""
         return self._names.get(split_path(self._index.place_of(hit.document_id)[0])[0])
 
-    def _reference_hits(self, query: str, wanted: Filter, limit: int) -> ReferenceResult:
+    def _reference_hits(self, query: str, filter: Filter, limit: int) -> ReferenceResult:
         found = self._deepen(
-            query, wanted, max(DEPTH, limit), lambda hits: sum(1 for hit in hits if self._owner(hit)) >= limit
+            query, filter, max(DEPTH, limit), lambda hits: sum(1 for hit in hits if self._owner(hit)) >= limit
         )
         used = [(name, hit) for hit in found.hits if (name := self._owner(hit)) is not None][:limit]
         hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches(query, [hit]))
         return ReferenceResult(query, hits, None if hits else found.reason or "no reference matches", found.notes)
 
     def _deepen(
-        self, query: str, wanted: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]
+        self, query: str, filter: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]
     ) -> SearchResult:
         """Return the best `depth` hits or, while they are not enough and there are more, four times as many."""
-        result = self._index.search(query, depth, wanted, explain=False)  # few of these hits are shown
+        result = self._index.search(query, depth, filter, explain=False)  # few of these hits are shown
         if len(result.hits) < depth or depth >= MAX_DEPTH or is_enough(result.hits):
             return result
-        return self._deepen(query, wanted, 4 * depth, is_enough)
+        return self._deepen(query, filter, 4 * depth, is_enough)
 
     def _matches(self, query: str, hits: Sequence[Hit]) -> tuple[SkillMatch, ...]:
         explained = self._index.index.explain_hits(hits, query)

@@ -75,14 +75,14 @@ class _Unit(NamedTuple):
     terms: frozenset[str]  # the terms of the query that it has
 
 
-def _units(text: str, wanted: frozenset[str], tokenizer: Tokenizer) -> Iterator[_Unit]:
-    if not wanted:  # such as in a filtered list without a query
-        yield from (_Unit(*match.span(), wanted) for match in _UNIT.finditer(text))
+def _units(text: str, query_terms: frozenset[str], tokenizer: Tokenizer) -> Iterator[_Unit]:
+    if not query_terms:  # such as in a filtered list without a query
+        yield from (_Unit(*match.span(), query_terms) for match in _UNIT.finditer(text))
         return
     for match in _UNIT.finditer(text):
         start, end = match.span()
         terms = _unspaced_terms(text[start : end + 1]) if match.lastgroup else tokenizer.terms(match.group())
-        yield _Unit(start, end, wanted.intersection(terms))
+        yield _Unit(start, end, query_terms.intersection(terms))
 
 
 @lru_cache(maxsize=10_000)

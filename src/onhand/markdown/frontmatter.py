@@ -244,8 +244,8 @@ def _is_float(text: str) -> bool:
     return is_mantissa and is_short and (not e or _is_number(_strip_sign(exponent), _MAX_EXPONENT_DIGITS))
 
 
-def _is_number(text: str, most: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= most
+def _is_number(text: str, max_digits: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= max_digits
 
 
 def _strip_sign(text: str) -> str:

@@ -109,11 +109,11 @@ class SystemCall:
             raise Unclear
         return found
 
-    def _read_memory(self, address: int, most: int) -> bytes:
+    def _read_memory(self, address: int, size: int) -> bytes:
         try:
             memory = os.open(f"/proc/{self._process}/mem", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                return os.pread(memory, most, address)
+                return os.pread(memory, size, address)
             finally:
                 os.close(memory)
         except (OSError, OverflowError):

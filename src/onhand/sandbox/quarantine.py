@@ -555,13 +555,13 @@ def _read_manifest(store: str) -> list[QuarantinedFile]:
         return []
 
 
-def choose_files(directory: str, wanted: str) -> list[QuarantinedFile]:
+def choose_files(directory: str, name: str) -> list[QuarantinedFile]:
     """Return the files with an id or, if it is a path, the one that was moved from there last; NotFound without any."""
     every = list_quarantine(directory)
-    path = os.path.abspath(wanted)
-    chosen = [one for one in every if one.id == wanted] or [one for one in every if one.path == path][-1:]
+    path = os.path.abspath(name)
+    chosen = [one for one in every if one.id == name] or [one for one in every if one.path == path][-1:]
     if not chosen:
-        raise NotFound(f"nothing in quarantine has the id or the path {wanted!r}: `onhand sandbox restore` lists it")
+        raise NotFound(f"nothing in quarantine has the id or the path {name!r}: `onhand sandbox restore` lists it")
     return chosen
 
 

@@ -313,10 +313,10 @@ def _allow_only(arguments: dict[int, int]) -> list[Instruction]:
     return [*rows, _allow()]
 
 
-def _refuse_more(argument: int, most: int) -> list[Instruction]:
+def _refuse_more(argument: int, maximum: int) -> list[Instruction]:
     """Refuse a 64-bit argument that is larger than a limit of 32 bits."""
     upper = (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4)
-    return [upper, (_EQUAL, 0, 2, 0), _argument(argument), (_AT_LEAST, 0, 1, most + 1), _refuse(EINVAL), _allow()]
+    return [upper, (_EQUAL, 0, 2, 0), _argument(argument), (_AT_LEAST, 0, 1, maximum + 1), _refuse(EINVAL), _allow()]
 
 
 def _allow_sockets(families: tuple[int, ...], kinds: tuple[int, ...]) -> list[Instruction]:

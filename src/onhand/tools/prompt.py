@@ -96,10 +96,10 @@ def _follow_reference(reference: str, root: Mapping[str, Any]) -> Any:
     return found
 
 
-def _shorten(text: str, most: int = MAX_WORD_CHARS) -> str:
+def _shorten(text: str, max_chars: int = MAX_WORD_CHARS) -> str:
     """Return a name or value on one line, shortened, without unprintable characters."""
-    word = "".join(filter(str.isprintable, text[: 4 * most]))
-    return word if len(word) <= most else f"{word[: most - 1]}…"
+    word = "".join(filter(str.isprintable, text[: 4 * max_chars]))
+    return word if len(word) <= max_chars else f"{word[: max_chars - 1]}…"
 
 
 MAX_LISTED_SERVERS = 40  # in a description; the index lists all of them
@@ -243,11 +243,11 @@ def group_by_server(tools: Iterable[CatalogTool]) -> dict[str, list[CatalogTool]
     return groups
 
 
-def count_servers(servers: Mapping[str, int], most: int = MAX_LISTED_SERVERS) -> str:
+def count_servers(servers: Mapping[str, int], limit: int = MAX_LISTED_SERVERS) -> str:
     """Return the servers with their number of tools, such as `github (23 tools), slack (1 tool)`, by name."""
     listed = [f"{plain_line(server, 60)} ({quantity(number, 'tool')})" for server, number in sorted(servers.items())]
-    more = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {quantity(more, 'more server')}" if more > 0 else "")
+    more = len(listed) - limit
+    return ", ".join(listed[:limit]) + (f" and {quantity(more, 'more server')}" if more > 0 else "")
 
 
 def render_changes(before: Mapping[str, CatalogTool], now: Mapping[str, CatalogTool]) -> str:
@@ -259,9 +259,9 @@ def render_changes(before: Mapping[str, CatalogTool], now: Mapping[str, CatalogT
     return _wrap_block(lines, "tool_changes") + "\n" if lines else ""
 
 
-def plain_line(text: str, most: int) -> str:
+def plain_line(text: str, max_chars: int) -> str:
     """Return a stranger's text on one line, shortened, without invisible characters and with tags escaped."""
-    return one_line(text, most).translate(_NO_TAG)
+    return one_line(text, max_chars).translate(_NO_TAG)
 
 
 _NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}  # a tokenizer may take the variants for the ASCII character
@@ -274,7 +274,7 @@ def _index_levels(by_server: Mapping[str, Sequence[CatalogTool]]) -> Iterator[li
     for names in NAMES_PER_SERVER:
         yield list(_list_names(by_server, names))
     sizes = {server: len(tools) for server, tools in by_server.items()}
-    yield [count_servers(sizes, most=len(sizes))]
+    yield [count_servers(sizes, limit=len(sizes))]
     yield [count_servers(sizes)]
 
 
@@ -285,10 +285,10 @@ def _list_summaries(by_server: Mapping[str, Sequence[CatalogTool]], chars: int) 
             yield f"- {plain_line(tool.leaf, 128)}: {plain_line(tool.summary or tool.description, chars)}"
 
 
-def _list_names(by_server: Mapping[str, Sequence[CatalogTool]], most: int) -> Iterator[str]:
+def _list_names(by_server: Mapping[str, Sequence[CatalogTool]], limit: int) -> Iterator[str]:
     for server, tools in by_server.items():
-        listed = ", ".join(plain_line(tool.leaf, 128) for tool in tools[:most])
-        more = len(tools) - most
+        listed = ", ".join(plain_line(tool.leaf, 128) for tool in tools[:limit])
+        more = len(tools) - limit
         yield f"{plain_line(server, 60)}: {listed}" + (f" and {more:,} more" if more > 0 else "")
 
 

@@ -398,7 +398,7 @@ def bm25_description(session: Session | None) -> str:
     builtin = sorted({plain_line(tool.name, 128) for tool in tools if not is_mcp(tool)})
     lines = [BM25_DESCRIPTION]
     if servers:
-        lines.append(f"Discoverable MCP servers: {count_servers(servers, most=len(servers))}")
+        lines.append(f"Discoverable MCP servers: {count_servers(servers, limit=len(servers))}")
     if builtin:
         lines.append(f"Discoverable built-in tools: {', '.join(builtin)}")
     if tools:
