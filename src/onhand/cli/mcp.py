@@ -340,7 +340,7 @@ def _call(project: Project, arguments: argparse.Namespace) -> int:
             terminal.print_json(answer)
         else:
             for block in answer.get("content", ()):
-                terminal.say(block.get("text") or f"[{block['type']}]")
+                terminal.say(block.get("text", f"[{block['type']}]"))
             if not answer.get("content") and "structuredContent" in answer:
                 terminal.print_json(answer["structuredContent"])
         return 1 if answer.get("isError") else 0

@@ -130,7 +130,7 @@ def _call_through_gateway(project: Project, name: str, tool_arguments: str, read
                 return Result(
                     "", name, False, "The server wants to ask a person something, which is not possible here."
                 )
-            blocks = (getattr(block, "text", None) or f"[{block.type}]" for block in answer.content)
+            blocks = (getattr(block, "text", f"[{block.type}]") for block in answer.content)
             took_s = round(monotonic() - begun, 3)
             return Result("", name, not answer.is_error, "\n".join(blocks), answer.structured_content, 0, took_s)
 

@@ -97,7 +97,8 @@ def test_the_tools_of_the_gateway_and_of_its_servers_are_called(run: Run, server
         assert run("run", *words, "--text").out == "hi\n"
     listed = {tool["name"]: tool["read_only"] for tool in json.loads(run("run", "--json").out)}
     assert listed["search_tools"]
-    assert not listed["call_tool"]
+    assert not listed["call_tool_write"]
+    assert run("run", "call_tool", '{"name": "p__echo"}', "--read-only", "--text").out == "\n"
 
 
 @requirement("mcp.visible")
@@ -108,7 +109,11 @@ def test_the_tools_of_the_gateway_and_of_its_servers_are_called(run: Run, server
         (["p__ecko", "{}"], 1, "Did you mean p__echo?"),
         (["p__echo", "[]"], 2, "the arguments must be a JSON object"),
         (["p__echo", "{"], 2, "the arguments must be a JSON object"),
-        (["call_tool", '{"name": "p__echo"}', "--read-only"], 1, "unknown tool: call_tool, or one that may write"),
+        (
+            ["call_tool_write", '{"name": "x"}', "--read-only"],
+            1,
+            "unknown tool: call_tool_write, or one that may write",
+        ),
         (["p__echo", "{}", "--read-only"], 1, "unknown tool: p__echo, or one that may write"),
     ],
 )
