@@ -560,7 +560,7 @@ mcp.http-limits own Over HTTP, whoever is silent, slow or opens too much is clos
 mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
 mcp.upstream-limits own A response that is too long, too deep or endless costs its caller an error at once, and nobody else.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
-mcp.real-clients own Installed with our command, we work in Claude Code, Codex, Gemini CLI and opencode, whose models receive what we say.
+mcp.real-clients own Installed with our command, we work in Claude Code, Codex, Gemini CLI and opencode: their models receive what we say, and can be allowed to read only.
 mcp.bundles own Plugins, an extension, a bundle, a registry entry and links are generated from one description, and the clients' own tools accept them.
 mcp.uninstall own uninstall takes our entry out of a client's file and import --move the servers that were taken, and all else stays.
 mcp.imports-are-safe own What came with a project or is of another one is used only there, after consent, and never permits anything.

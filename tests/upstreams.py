@@ -315,6 +315,17 @@ class Counting(Kind):
         return said("yes")
 
 
+class Deleting(Kind):
+    """Writes a line for each call of its one tool, which has no annotations."""
+
+    tools = (types.Tool(name="delete", description="Delete everything.", input_schema={"type": "object"}),)
+
+    async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
+        with open(self.arguments[0], "a") as file:
+            file.write("deleted\n")
+        return said("Everything is deleted.")
+
+
 class Endless(Kind):
     """Its list has no end."""
 
@@ -550,6 +561,7 @@ KINDS = {
     "asking": Asking,
     "changing": Changing,
     "counting": Counting,
+    "deleting": Deleting,
     "endless": Endless,
     "promising": Promising,
 }

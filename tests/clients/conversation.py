@@ -21,6 +21,7 @@ TIME_SERVER = "mcp-server-time==2026.10.19"
 UPSTREAMS = Path(__file__).parents[1] / "upstreams.py"
 TIMEOUT_S = 180
 
+DELETE = "files__delete"
 HIDDEN = "\U000e0069\U000e0067"  # letters that a model reads and a person does not see
 PAGE = """# Glossary
 
@@ -50,6 +51,7 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.project = directory / "project"
+        self.deletions = directory / "deletions"  # a line for each call of the tool that deletes
         (self.project / ".AGENTS").mkdir(parents=True)
         (self.project / ".AGENTS" / "glossary.md").write_text(PAGE, encoding="utf-8")
         self.environ = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
@@ -96,12 +98,13 @@ def install_with_our_command(program: Program, home: Home) -> None:
 def converse(
     program: Program, script: Sequence[Step], home: Home, install: Callable[[Program, Home], None] | None = None
 ) -> Conversation:
-    """Set up the client, onhand and three servers behind it, and let the client talk with a model."""
+    """Set up the client, onhand and four servers behind it, and let the client talk with a model."""
     model = ScriptedModel(program.dialect, program.prefix, script)
     with model_server(model):
         home.environ |= program.configure(home.directory, model.url)
         home.run("onhand", "mcp", "add", "time", "--", time_server())
         home.run("onhand", "mcp", "add", "echo", "--", sys.executable, UPSTREAMS, "plain")
+        home.run("onhand", "mcp", "add", "files", "--", sys.executable, UPSTREAMS, "deleting", home.deletions)
         home.run("onhand", "mcp", "add", "gone", "--", home.directory / "gone")
         home.try_to_run("onhand", "mcp", "test")  # keeps the lists of tools; it fails, because one server is not there
         (install or install_with_our_command)(program, home)
@@ -109,23 +112,50 @@ def converse(
     return Conversation(tuple(model.sent), tuple(model.unknown), done.returncode, done.stdout + done.stderr)
 
 
-# The scripted model does what a model would: it searches, and calls what was found with the tool that the answer names.
 def find_time(results: Sequence[str]) -> Call:
     return Call("search_tools", {"query": "current time in a timezone"})
 
 
 def call_time(results: Sequence[str]) -> Call:
-    named = re.search(r"\bcall_tool\w*", results[0])
-    assert named, results[0]
-    return Call(named[0], {"name": "time__get_current_time", "arguments": {"timezone": "Europe/Berlin"}})
+    name = "time__get_current_time"
+    return Call(_call_tool_for(name, results), {"name": name, "arguments": {"timezone": "Europe/Berlin"}})
 
 
 def search_context(results: Sequence[str]) -> Call:
     return Call("context_search", {"query": "retry budget"})
 
 
+def describe_echo(results: Sequence[str]) -> Call:
+    return Call("describe_tool", {"name": "echo__echo"})
+
+
 def call_echo(results: Sequence[str]) -> Call:
-    return Call("call_tool", {"name": "echo__echo", "arguments": {"text": f"hidden: {HIDDEN}"}})
+    name = "echo__echo"
+    return Call(_call_tool_for(name, results), {"name": name, "arguments": {"text": f"hidden: {HIDDEN}"}})
 
 
-SCRIPT: tuple[Step, ...] = (find_time, call_time, search_context, call_echo)
+def describe_deletion(results: Sequence[str]) -> Call:
+    return Call("describe_tool", {"name": DELETE})
+
+
+def delete(results: Sequence[str]) -> Call:
+    return Call(_call_tool_for(DELETE, results), {"name": DELETE})
+
+
+def delete_as_if_it_read(results: Sequence[str]) -> Call:
+    return Call("call_tool", {"name": DELETE})
+
+
+SCRIPT: tuple[Step, ...] = (
+    *(find_time, call_time, search_context),
+    *(describe_echo, call_echo),
+    *(describe_deletion, delete),
+)
+PERMISSIONS: tuple[Step, ...] = (find_time, call_time, delete_as_if_it_read, describe_deletion, delete)
+
+
+def _call_tool_for(name: str, results: Sequence[str]) -> str:
+    """The tool with which our last answer says that a tool is called, as a model would read it."""
+    said = re.search(rf"\[(\w+)\] {name}\(|call them with (\w+):|Call it with (\w+)\.", results[-1])
+    assert said is not None, results[-1]
+    return str(said[said.lastindex or 0])

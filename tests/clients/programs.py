@@ -9,6 +9,7 @@ from clients import anthropic, gemini, openai_chat, openai_responses
 from clients.sent import Dialect
 
 PROMPT = "Go."
+READING = ("search_tools", "describe_tool", "call_tool")
 
 
 class Program(NamedTuple):
@@ -23,7 +24,9 @@ class Program(NamedTuple):
     dialect: Dialect
     prefix: str  # of the names under which it lists our tools
     configure: Callable[[Path, str], Mapping[str, str]]
-    arguments: tuple[str, ...]  # those of one conversation without a terminal
+    arguments: tuple[str, ...]  # those of one conversation without a terminal, in which all our tools are allowed
+    allow_reading: Callable[[Path], tuple[str, ...]]
+    """Returns the arguments of a conversation in which only tools that read are allowed, for a project."""
 
 
 def _configure_claude(home: Path, url: str) -> dict[str, str]:
@@ -32,6 +35,7 @@ def _configure_claude(home: Path, url: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "none",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",  # telemetry, error reports, updates and surveys
         "DISABLE_AUTOUPDATER": "1",
+        "MCP_CONNECT_TIMEOUT_MS": "60000",  # it would begin without us after five seconds, too few on a busy machine
     }
 
 
@@ -86,6 +90,12 @@ def _configure_opencode(home: Path, url: str) -> dict[str, str]:
     }
 
 
+def _allow_opencode_to_read(project: Path) -> tuple[str, ...]:
+    permission = {f"onhand_{name}": "ask" for name in ("call_tool_write", "call_tool_destructive")}
+    _write_json(project / "opencode.json", {"permission": permission})
+    return ("run", PROMPT)
+
+
 def _write_json(file: Path, value: Mapping[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(value, indent=2))
@@ -102,6 +112,7 @@ PROGRAMS = (
         "mcp__onhand__",
         _configure_claude,
         ("--print", PROMPT, "--allowedTools", "mcp__onhand"),
+        lambda project: ("--print", PROMPT, "--allowedTools", *(f"mcp__onhand__{name}" for name in READING)),
     ),
     Program(
         "codex",
@@ -119,6 +130,7 @@ PROGRAMS = (
             'mcp_servers.onhand.default_tools_approval_mode="approve"',
             PROMPT,
         ),
+        lambda project: ("exec", "--skip-git-repo-check", PROMPT),  # its default
     ),
     Program(
         "gemini",
@@ -130,6 +142,10 @@ PROGRAMS = (
         "mcp_onhand_",
         _configure_gemini,
         ("--model", "gemini-2.5-flash", "--allowed-tools", "mcp_onhand_*", "--prompt", PROMPT),
+        lambda project: (
+            *("--model", "gemini-2.5-flash", "--prompt", PROMPT),
+            *("--allowed-tools", ",".join(f"mcp_onhand_{name}" for name in READING)),
+        ),
     ),
     Program(
         "opencode",
@@ -141,5 +157,6 @@ PROGRAMS = (
         "onhand_",
         _configure_opencode,
         ("run", PROMPT),
+        _allow_opencode_to_read,
     ),
 )

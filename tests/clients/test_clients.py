@@ -9,10 +9,11 @@ import re
 import socket
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from clients.conversation import HIDDEN, HOME, SCRIPT, Conversation, Home, converse
+from clients.conversation import HIDDEN, HOME, PERMISSIONS, SCRIPT, Conversation, Home, converse
 from clients.model import DONE
 from clients.programs import PROGRAMS, Program
 from clients.sizes import GUIDE, TABLE, difference, render_sizes
@@ -70,8 +71,8 @@ def test_a_model_reads_what_was_found_how_to_call_it_and_which_server_is_down(
     program: Program, conversation_of: Converse
 ) -> None:
     found = conversation_of(program).results[0]
-    assert re.search(r"with call_tool\w*:\n", found)
-    assert "\ntime__get_current_time(timezone): Get current time in a specific timezone" in found
+    assert re.search(r"call them with call_tool:\n|\[call_tool\] time__", found)
+    assert "time__get_current_time(timezone): Get current time in a specific timezone" in found
     assert "down, so not searched: gone" in found
 
 
@@ -96,9 +97,29 @@ def test_a_page_cannot_close_the_block_that_it_is_shown_in(program: Program, con
 @requirement("mcp.real-clients")
 @EACH
 def test_what_a_server_hides_in_its_answer_is_made_visible(program: Program, conversation_of: Converse) -> None:
-    echoed = conversation_of(program).results[3]
+    echoed = conversation_of(program).results[4]
     assert "hidden: [U+E0069 and 1 more hidden character]" in echoed
     assert not set(HIDDEN) & set(echoed)
+
+
+@NEEDS_CLIENTS
+@requirement("mcp.real-clients")
+@EACH
+def test_a_tool_that_deletes_is_called_with_the_call_tool_that_we_name(
+    program: Program, conversation_of: Converse
+) -> None:
+    assert "Everything is deleted." in conversation_of(program).results[6]
+
+
+@NEEDS_CLIENTS
+@requirement("mcp.real-clients")
+@EACH
+def test_a_client_can_allow_what_reads_and_nothing_else(program: Program, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    conversation = converse(program._replace(arguments=program.allow_reading(home.project)), PERMISSIONS, home)
+    assert re.search(r'"timezone": ?"Europe/Berlin"', conversation.results[1])
+    assert "Call it with call_tool_destructive, not with call_tool." in conversation.results[2]
+    assert not home.deletions.exists()
 
 
 @NEEDS_CLIENTS
