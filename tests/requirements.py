@@ -29,11 +29,11 @@ project.old-python-is-refused own A Python older than 3.11 is refused with the v
 project.base-install-is-light own The base install needs only the packages that every use needs; the rest are extras.
 project.extras-exist own The extras semantic, gguf, mcp, grpc, acp, console and actions exist, and all is their union.
 project.missing-extra-names-its-command own A feature whose extra is missing says so with the command that installs it.
-project.layers-point-one-way own Imports follow the layer contract, and every room is in it.
+project.layers-point-one-way own Imports follow the layer contract, and every package is in it.
 project.ci-runs-tests-and-checks own The gate for a change runs the test command and then the static checks.
 project.documents-hold-together own Every link between the repository's documents resolves, and the README names the two commands.
 project.reference-is-current own The generated reference pages equal what the code would generate now.
-project.decisions-are-written own Each choice that is dear to undo has a page in docs/adr.
+project.decisions-are-written own Each choice that would be expensive to reverse has a page in docs/adr.
 project.promises-are-shown own Every built promise is carried by a test, and no test names one that is not built.
 project.typed own The package ships its types and the public names are importable from it.
 project.opened-once own A process opens each part of a project at most once, when it is first used.
@@ -51,21 +51,21 @@ config.precedence 003 Defaults give way to the user's file, then the project's, 
 config.typed 003 A value of the wrong type or out of range is refused with the key, the value and what is allowed.
 config.did-you-mean 003 An unknown key is refused, naming the nearest valid one.
 config.broken-files 003 A file that cannot be parsed is refused with its path and line.
-config.all-problems-at-once 003 The problems of every source are told at once.
+config.all-problems-at-once 003 The problems of every source are reported at once.
 config.odd-files-never-hang 003 Huge, special, looping and dangling configuration files are reported and never hang.
 config.secrets-by-name-only 003 A secret is given only as the name of a variable; a secret in a file is refused and not repeated.
 config.secrets-are-never-shown 003 No secret's value appears in config show, errors or logs.
-config.show-tells-origins 003 config show prints every value with where it came from; --json gives the same.
+config.show-tells-origins 003 config show prints every value and where it came from; --json does the same.
 config.init-writes-commented-file 003 init writes a commented file that loads, and does not overwrite an existing one.
 config.one-table 003 Every setting is typed, described and has one documented ONHAND_ variable.
 config.unknown-variables-warn 003 An unknown ONHAND_ variable is warned of, naming the nearest.
-config.cold-start own Nothing heavy is imported where there is no configuration.
+config.cold-start own Without a configuration, nothing heavy is imported.
 config.no-secrets own No path or name in a project's configuration, and no link, makes a corpus read a file with a sensitive name.
 
-trust.paths-are-held-back 003 A path of a project file that leaves the project is held back before trust.
-trust.programs-are-held-back 003 What came with a clone starts no program and uses no secret before trust.
+trust.paths-are-held-back 003 A path in a project file that leaves the project has no effect before trust.
+trust.programs-are-held-back 003 Before trust, nothing in a clone starts a program or uses a secret.
 trust.for-one-directory 003 Trust holds for one directory alone and not for those inside or beside it.
-trust.said-once 003 trust is said once, shows what it allows, and can be taken back.
+trust.said-once 003 Trust is given once, after showing what it allows, and can be revoked.
 trust.of-content own What was trusted stays in force, whatever happens to the files, until the new content is trusted too.
 trust.not-what-everyone-can-write own A settings or server file that everyone can change is reported and not trusted.
 trust.limits-are-kept own Before trust, a project file adds to what the user forbids and neither takes away nor raises a limit.
@@ -78,9 +78,9 @@ trust.nothing-planted own What others put above the working directory, or in pla
 lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden numbers.
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.
 lexical.weighted-fields 004 A field's weight multiplies its terms, and the explanation names the field.
-lexical.incremental own Add, replace and remove leave the same index as building it anew would.
-lexical.query-terms-count-once own A word repeated in a question is not a vote.
-lexical.long-queries-tell-by-repeating own In a query as long as a text a repeated word counts more, up to as often as it is said.
+lexical.incremental own Adding, replacing and removing documents gives the same index as building it again.
+lexical.query-terms-count-once own A word that is repeated in a query counts once.
+lexical.long-queries-tell-by-repeating own In a query as long as a text, a repeated word counts more, up to the number of its occurrences.
 lexical.title-counts-twice own A word of the title counts in the whole and by itself, so that no repetition in the text outdoes it.
 lexical.query-repeats-optional 000 The original counting of repeated query words is available as an option.
 lexical.plain-tokenizer 000 The plain tokenizer lower-cases, splits at all but a-z0-9, drops 30 stop words and single letters.
@@ -93,7 +93,7 @@ lexical.rare-terms-weigh-more 000 A rarer query term contributes more than a com
 lexical.no-match-is-empty 000 A query that shares no term, an empty query and an empty index give no hits and no error.
 lexical.only-positive-scores 000 Only sections with a score above zero are hits.
 lexical.deterministic-order 004 Hits come by score descending, then by id, whatever the order of insertion.
-lexical.limit 000 At most the asked number of hits is returned, the best ones.
+lexical.limit 000 A search returns at most the requested number of hits, the best ones.
 lexical.hits-explain-themselves 000 A hit names its matched terms, fields and contributions, which add up to its score.
 lexical.snippet-best-window 001 A snippet is the window of the text with the best matches.
 lexical.snippet-boundaries 001 A snippet is cut at word and character boundaries, keeps its length limit and marks what it cut.
@@ -104,27 +104,27 @@ lexical.hostile-text-is-bounded own Huge, binary, NUL, surrogate and combining-m
 lexical.no-query-is-syntax own Operators, quotes and wildcards in a query are plain text.
 
 markdown.sections-by-heading 000 A page is split at its headings, each section with its heading line in its text.
-markdown.intro 000 What stands before the first heading is a section named (intro); an empty one does not exist.
-markdown.empty-sections-are-skipped 000 A section without any text is no section.
+markdown.intro 000 The text before the first heading is a section named (intro), unless it is empty.
+markdown.empty-sections-are-skipped 000 A section without any text is left out.
 markdown.code-is-not-heading own A # line in fenced or indented code starts no section.
 markdown.setext-headings own Underlined headings start sections too.
-markdown.closing-hashes own Trailing hashes and inline markup are no part of a heading's name.
+markdown.closing-hashes own Trailing hashes and inline markup are not part of a heading's name.
 markdown.html-comments-are-skipped own A heading or link inside an HTML comment does not exist.
 markdown.heading-path own A section knows its headings from the outermost to its own.
 markdown.line-range own A section knows its first and last line in the file, front matter counted.
-markdown.long-sections-split own A section too long to be useful is split at paragraph borders and keeps its heading.
+markdown.long-sections-split own A section that is too long to be useful is split between paragraphs and keeps its heading.
 markdown.code-stays-whole own A fence of code is cut only when it alone is too long.
 markdown.crlf-and-bom own CRLF, CR, BOM and a missing last newline change no section, link or line number.
 markdown.sections-lose-nothing own Sections in order hold every non-blank line of the page's body, once.
-markdown.front-matter own YAML between --- lines at the very top is read and is no part of any section.
-markdown.front-matter-values own Block scalars, quoted values, lists, CRLF and BOM are read as YAML says.
+markdown.front-matter own YAML between --- lines at the very top is read and is not part of any section.
+markdown.front-matter-values own Block scalars, quoted values, lists, CRLF and BOM are read as YAML specifies.
 markdown.front-matter-is-safe own Aliases, tags, bombs and excess size or depth are refused with a reason; the page is still read.
 markdown.links 003 Inline links are found with display text, target and line number in the file.
 markdown.link-extensions 003 Links can be narrowed to extensions, whatever the case, anchor or query.
 markdown.external-links 003 http, https, mailto and protocol-relative links are external and are left out unless asked for.
-markdown.link-anchors-and-titles own Anchors stand apart from the path; titles, angle brackets and nested parentheses are read.
+markdown.link-anchors-and-titles own Anchors are separated from the path; titles, angle brackets and nested parentheses are read.
 markdown.reference-links own Full, collapsed and shortcut reference links resolve to their definitions.
-markdown.links-in-code-are-skipped own Links in code spans, fences and indented code are no links.
+markdown.links-in-code-are-skipped own Links in code spans, fences and indented code are ignored.
 markdown.images-are-no-links own Images are left out; a link around an image is a link.
 markdown.hostile-pages-are-bounded own Deep brackets, unclosed fences and huge lines take time in proportion to their size.
 markdown.cheap-to-import own Reading sections and simple front matter imports no YAML.
@@ -147,10 +147,10 @@ tools.wire-is-byte-stable own What the model sees is byte-equal for the same too
 tools.unknown-tool-is-answered 000 A tool that does not exist is an error result: unknown tool: NAME, with the nearest name.
 tools.arguments-are-checked 003 Arguments that do not fit the schema never reach the handler.
 tools.missing-argument-is-named 003 A missing or wrong argument is named together with what is expected.
-tools.all-problems-at-once own All problems of a call are told at once, up to a few.
+tools.all-problems-at-once own All problems of a call, up to a few, are reported at once.
 tools.values-are-never-echoed-whole own A wrong value is quoted shortly, however large it is.
 tools.arguments-may-be-json-text own Arguments given as JSON text are read like an object.
-tools.bad-json-is-explained own Arguments that are no JSON object are answered with what is wrong and where.
+tools.bad-json-is-explained own Arguments that are not a JSON object are answered with what is wrong and where.
 tools.unknown-arguments-are-refused own An unknown argument is refused with the nearest known one.
 tools.results-stand-in-call-order 000 The calls of one turn run at the same time; results come in call order with their call ids.
 tools.failures-are-isolated 000 A handler that raises gives an error result to its own call and harms no other.
@@ -167,7 +167,7 @@ tools.output-is-capped-at-a-character 000 Output beyond the cap is cut at a char
 tools.structured-output-is-whole-or-absent own JSON output too large for the cap is left out whole, and the text says so.
 tools.structured-answers-fit own An answer for programs that is too large is cut to JSON that still fits its schema, and says what is missing.
 tools.schema-of-answers own A typed answer is the schema of a tool's structured output: names and types, without words and open to more.
-tools.hints own A tool says whether it only adds, may be repeated and stays on this machine; unsaid, it is what MCP assumes.
+tools.hints own A tool declares whether it only adds, may be repeated and stays on this machine; the defaults are those of MCP.
 tools.output-is-safe-to-encode own Output with unpaired surrogates becomes text that can be encoded.
 tools.errors-are-capped-too own Error texts keep to the cap too.
 tools.error-shows-no-internals own An unexpected exception becomes text for the model without traceback or paths.
@@ -219,7 +219,7 @@ context.unreadable-is-reported own Binary, non-UTF-8, unreadable and oversized f
 context.stays-in-root own Symlinks out of the root and loops are not followed; nothing outside the root is read.
 context.special-files own FIFOs, devices and sockets never block a search.
 context.odd-names own Names with newlines, quotes or invalid Unicode are shown escaped and harm nothing.
-embed.nothing-is-sent own An embedder in this process tells nobody about it: no telemetry, no identifier in the user's home.
+embed.nothing-is-sent own An embedder in this process sends nothing to anyone: no telemetry, and no identifier in the user's home.
 context.warm-start own What was learned of files is kept between runs: unchanged ones are not read again, and nothing depends on it.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 context.python-api own Pinned, manifest, search and tool are reachable from Python in a few lines.
@@ -248,7 +248,7 @@ store.migrations own An older database is migrated; one from a newer version is 
 store.integrity-check own check finds any disagreement of rows, text index and vectors; rebuild repairs it.
 disk.power-loss own When the power fails, no acknowledged write to any of our files is lost and none is damaged, whatever was not synced.
 store.bad-disk own A corrupt, read-only or full disk gives a typed error, and nothing that was kept is lost.
-store.faults-are-told own Every write to a failing, full or lockless disk is durable or a typed error that names the fault and loses nothing.
+store.faults-are-told own Every write to a failing, full or lockless disk is durable, or raises a typed error that names the fault, and loses nothing.
 
 search.keyword-layer 001 Keyword search finds literal words, identifiers and proper names, ranked by BM25.
 search.raw-queries 001 Callers send plain words; splitting into terms and embedding happen behind the call.
@@ -273,10 +273,10 @@ documents.limit 001 limit defaults to 10 and is clamped to 50; zero and negative
 documents.snippets-only 001 Search results carry bounded snippets without HTML, never bodies.
 documents.get-document 001 get_document gives the whole body, or a range of it, by id; an unknown id is a clear error.
 documents.hit-fields 001 A hit has document_id, title, snippet, score, author and created_time.
-documents.order-by 001 filter_documents is ordered by created_time desc unless asked otherwise, and gives the total.
+documents.order-by 001 filter_documents is ordered by created_time desc by default, and returns the total.
 documents.page-tokens own A page token continues a search and refuses to serve other arguments.
-documents.descriptions 001 Each tool's description says what it is good and bad at, its cost and an example.
-documents.descriptions-are-true 001 Descriptions tell the real corpus: counts, authors and date range.
+documents.descriptions 001 Each tool's description states what it is good for and poor for, its cost and an example.
+documents.descriptions-are-true 001 Descriptions state the counts, authors and dates of the actual corpus.
 documents.byte-budget own A response keeps to its byte budget and says what it left out.
 documents.dialogue 001 Filter, then semantic search, then get_document finds the mail about the Q3 forecast.
 documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
@@ -297,7 +297,7 @@ search.keyword-speed 001 Keyword search is measured beside a peer: median and p9
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
 embed.shared 003 One embedder serves documents, discovery and cache.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
-catalog.indexed-anew own A catalog's file of an older version is indexed anew, from the definitions that it has.
+catalog.indexed-anew own A catalog file of an older version is re-indexed from the definitions in it.
 catalog.full-schemas 002 A search result gives the full schemas of the top matches.
 catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
 catalog.activation-threshold 002 Below 10 % of the window all tools are loaded; from 10 % on the compact index is.
@@ -313,7 +313,7 @@ catalog.bm25-tool-details 004 Its details carry the ranked matches with scores t
 catalog.bm25-tool-presence 004 The tool exists only when discovery is on and the session supports it.
 catalog.bm25-tool-description 004 Its description lists servers with counts and the total.
 catalog.bm25-tool-errors 004 Unavailable, disabled, empty query, no letters or numbers and bad limit fail by their exact texts.
-catalog.empty-is-no-error 004 An empty corpus or no match is a result that says which of the two it is.
+catalog.empty-is-no-error 004 An empty corpus or a search without a match is a result that says which of the two it is.
 catalog.hook-errors-are-survived 004 A failing discovery hook or cache falls back to an empty corpus or a rebuilt index.
 catalog.wire-name 004 The wire name stays search_tool_bm25.
 catalog.modes 004 off, mcp-only, all and auto decide what is hidden; the older MCP switch means mcp-only.
@@ -339,7 +339,7 @@ catalog.sessions-are-thread-safe own Threads may activate, search and read one s
 catalog.persistent-activation-is-safe own What is active for good survives two writers, and a damaged file is refused and kept.
 catalog.answers-cannot-be-forged own Names and descriptions cannot close a block, forge another or break a line of an answer.
 catalog.index-keeps-its-budget own The compact index shrinks to its budget: descriptions, then names, then servers with counts.
-catalog.deltas own What comes and goes is added below the index, which stays byte-identical until it is asked to be written anew.
+catalog.deltas own Added and removed tools are noted below the index, which stays byte-identical until it is refreshed.
 catalog.ledger own Eager cost, index, searches, schemas, retries, break-even and the stable prefix are accounted for.
 catalog.estimate-states-its-error own Tokens are counted by a stated estimate or by a tokenizer that the user has.
 
@@ -352,14 +352,14 @@ cache.operations 003 lookup, store, stats, clear, clear_expired, persist and clo
 cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
 cache.guards own Numbers, negations, names and quotations must agree.
 cache.details own Questions whose paths, addresses, code, versions, units, dates or comparisons differ never share an answer, however similar their vectors are.
-cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
+cache.margin own A hit must also be clearly closer than the runner-up, and says why it hit.
 cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
 cache.invalidation own An answer that cites a changed document is not served.
 cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
 cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
 cache.quality own By meaning and by words, on each half and at each size, wrong hits are at most a quarter of a plain threshold's.
 cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
-cache.bad-vectors own A vector that is no direction, or an embedder that fails, never hits and costs nobody an answer.
+cache.bad-vectors own A vector without a direction, or an embedder that fails, never hits and never costs a caller the answer.
 cache.bad-inputs own Every bad input that is known for a cache ends in no hit, a clear answer or a bound.
 
 relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
@@ -373,7 +373,7 @@ relations.ready own Ready steps are known at once, and each other step has its r
 relations.deep own A chain of 10,000 neither overflows nor is quadratic.
 relations.tools own plan_add, plan_update, plan_ready and plan_show are tools and commands.
 relations.acp own Steps become the entries of an ACP plan, with priority and status.
-relations.order own Every node comes after what it hangs on, and the critical path is the longest chain that is not done.
+relations.order own Every node comes after those that it depends on, and the critical path is the longest chain that is not done.
 project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
 
 rules.root-always 003 The root AGENTS.md is always loaded.
@@ -401,7 +401,7 @@ skills.validate own validate gives the verdicts of the specification; loading is
 skills.search 003 Skills are found by name, description, metadata, body and linked references.
 skills.hybrid 003 Skill search uses meaning where there is an embedder and words otherwise.
 skills.search-references 003 References linked from a skill are searchable with their similarity.
-skills.reference-content 003 A reference's content is loaded only when asked for, whole or by section.
+skills.reference-content 003 A reference's content is loaded only on request, whole or by section.
 skills.catalog-budget own The catalog keeps to its budget, shortening descriptions before dropping any, and says so.
 skills.scripts own Scripts are listed with a description and qualified name, and never run.
 skills.tools own search_skills, read_skill and read_skill_reference are tools; the prompt block is escaped.
@@ -410,7 +410,7 @@ skills.confined own A reference that leaves its skill, loops or names a system f
 skills.quality own Of real tasks, the right skill is among the first five more often than by names and descriptions alone.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
 
-lexical.fields-of-metadata own A ranking may have fields that stand in documents' metadata; stores rank them alike.
+lexical.fields-of-metadata own A ranking may use fields of the documents' metadata, and all stores rank them alike.
 
 catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.
 catalog.sources 002 Built-in, MCP, skill and plugin tools share one index, each with its source.
@@ -459,7 +459,7 @@ actions.git-read-only 000 git runs only reading subcommands with allowed argumen
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
 actions.closed-in-git own What is closed in the workspace is closed to git too, by every name and in the past.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
-actions.offered-on-request own Tools over files are offered only when they are asked for, and a clone cannot ask for them.
+actions.offered-on-request own File tools are offered only if the user enables them, which a clone cannot do.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 actions.end-with-the-command own Whoever ends run TOOL or cancels a call ends what the tool has started.
 actions.end-with-the-door own Whoever ends a server, by a signal or by closing its input, ends what its tools have started.
@@ -497,28 +497,28 @@ sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent pr
 sandbox.beside-protected own With Landlock, ordinary files are created and changed beside protected ones, and only those.
 sandbox.terminals-and-shared-memory own With Landlock, a command has terminals and shared memory that are its own alone.
 sandbox.loopback own Servers on loopback work inside a command that has a network of its own.
-sandbox.explains-refusals own A command that was refused a place says which one it can use instead.
+sandbox.explains-refusals own A command that was refused a path learns which one it can use instead.
 sandbox.exit-codes own A missing program exits with 127 and one that may not be run with 126, in every sandbox.
 sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
 sandbox.root own In a project of root, commands can work, without capabilities or rights to anything else of root.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
 sandbox.sums own Memory and processor time are limited for all processes of a command together.
-sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
+sandbox.never-silently-open own Where no backend works, commands are refused, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay as they are.
 sandbox.same-names own What the tools for files never write, commands do not either, where it is or at a root.
 sandbox.same-rules own What the configuration closes to the tools for files, it closes to commands too.
-sandbox.tells-what-was-made own A command that made something with a protected name says so in its result.
+sandbox.tells-what-was-made own The result of a command names the protected files that it created.
 sandbox.quarantine own Protected names that a command created are moved away when it has ended, and can be restored.
 sandbox.restore own What was moved to quarantine can be brought back, and replaces nothing unasked.
 sandbox.domains own Network is off, or limited to the allowed domains.
-sandbox.check own sandbox check says what this machine can do and why not more.
+sandbox.check own sandbox check shows what this machine supports and what is missing for more.
 sandbox.run own sandbox run starts any command within the policy and gives its exit code.
 
-actions.on-request-only own Shell and web tools are there only when the user asked for them; a clone's file alone cannot.
+actions.on-request-only own Shell and web tools are offered only if the user enables them; a clone's file alone cannot.
 
 agent.telemetry own Runs, requests and calls are spans of OpenTelemetry where its extra is installed.
 agent.overhead own The loop's own cost per call is measured beside two other frameworks, in one run.
-agent.sibling-isolation own A tool that raises, hangs or floods harms no other call of its turn.
+agent.sibling-isolation own A tool that raises, hangs or floods affects no other call of its turn.
 
 grpc.wire-compatible 001 A client generated from the founding proto works unchanged.
 grpc.three-calls 001 KeywordSearch, SemanticSearch and FilterDocuments answer with hits.
@@ -535,10 +535,10 @@ grpc.client own A typed client returns the Index's own types.
 grpc.observability own Logs, spans and metrics carry request ids and no query text.
 grpc.fuzz own No mutated message crashes the server.
 grpc.serve-command own onhand serve --grpc answers until a signal, inside of any event loop, and is configured in [grpc].
-grpc.writes own Documents are put in a stream of batches and deleted; what is answered for is durable, and stats tell what is there.
+grpc.writes own Documents are stored in a stream of batches and deleted; acknowledged writes are durable, and statistics show what is stored.
 grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.
-grpc.reference own A page has every service, method, message and field of the contract, and what is said of each.
+grpc.reference own A reference page has every service, method, message and field of the contract, with its comment.
 
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
 mcp.conformance own The official suites pass for both protocol versions: ours, behind the gateway, and as a client.
@@ -546,17 +546,17 @@ mcp.resources 000 Context files, documents and skills are resources that can be 
 mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
 mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
-mcp.progress own A long call tells that it is at work, and a cancelled one ends.
+mcp.progress own A long call reports progress, and a cancelled one ends.
 mcp.structured own For programs, every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
-mcp.text-for-models own Without being asked for JSON, by a request's _meta or the configuration, a tool of ours sends text alone and lists no output schema.
+mcp.text-for-models own Our tools send text alone and list no output schema, unless JSON is requested by _meta or by the configuration.
 mcp.same-neutralisation own The JSON of an answer has the tags of blocks escaped as its text does.
 mcp.a-hanging-server-delays-nobody own The first search waits at most 300 ms for servers that are connecting, and an answer names them; a named tool waits for its own server.
 mcp.always-loaded own What we list is marked to be loaded by Claude Code without a search, and so is the entry that `mcp install claude` writes.
-mcp.same-json own What a tool tells programs over MCP is what the command line prints as JSON for the same question.
-mcp.annotations own Every tool of ours says truly whether it only reads, destroys, may be repeated and reaches out.
+mcp.same-json own The JSON of a tool's result over MCP is what the command line prints for the same question.
+mcp.annotations own Every tool of ours declares correctly whether it only reads, destroys, may be repeated and reaches other machines.
 mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
-mcp.http-limits own Over HTTP, whoever is silent, slow or opens too much is closed and keeps nobody else out.
+mcp.http-limits own Over HTTP, clients that are silent, slow or open too much are closed and keep no others out.
 mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
 mcp.upstream-limits own A response that is too long, too deep or endless costs its caller an error at once, and nobody else.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
@@ -573,11 +573,11 @@ mcp.registry-operations 003 Resources are read and subscribed to, prompts fetche
 mcp.in-tool-search 002 Tools of connected servers join the tool index beside the built-in ones.
 mcp.names-never-move own Names come from the configuration key and never move to another server.
 mcp.dead-upstreams-are-harmless own A dead or hung server never slows the others; its last list is used and marked stale.
-mcp.bad-items-cost-themselves own What cannot be used of a server's list costs only itself, and is told by name with the reason.
+mcp.bad-items-cost-themselves own An invalid item of a server's list is left out by itself, and reported by name with the reason.
 mcp.faithful own Content, errors, progress, cancellation and metadata pass through unchanged.
-mcp.changed-tools-are-blocked own A changed upstream tool is held until approved, with the difference shown.
+mcp.changed-tools-are-blocked own A changed upstream tool is blocked until it is approved, with the difference shown.
 mcp.descriptions-are-cleaned own Control and invisible characters never reach a prompt.
-text.nothing-hidden own Hidden characters reach no model and no terminal from any source through any door; a marker stands for them.
+text.nothing-hidden own Hidden characters reach no model and no terminal, from any source through any door; a marker replaces them.
 text.honest-uses-stay own Hidden characters with an honest use, as in emoji, Persian or a hyphenated word, stay byte for byte.
 text.hidden-is-reported own Checks of rules, context, skills and imports name hidden characters with line and column.
 mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless a token guards it.
@@ -600,7 +600,7 @@ acp.client-abilities own Files and terminals go through the client where it offe
 acp.schema own Every message validates against the official schema, both ways.
 acp.mcp-servers own Servers given with a session join the gateway for that session.
 acp.install own acp install writes the editor's configuration; --sandbox wraps the agent.
-acp.not-a-tool-source 003 Another agent is reached by an adapter and is no source of tools.
+acp.not-a-tool-source 003 Another agent is reached through an adapter and is not a source of tools.
 """
 
 LATER = {
