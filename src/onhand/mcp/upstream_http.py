@@ -7,6 +7,7 @@ counts is the size after decompression.
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from time import perf_counter
 
 import anyio
 import httpx2
@@ -14,13 +15,29 @@ from mcp.shared.message import SessionMessage
 
 from onhand.errors import UpstreamError
 from onhand.json_rpc import find_id
-from onhand.mcp.upstream_messages import MessageBuffer, RequestId, error_response, parse_message, too_long
+from onhand.mcp.upstream_messages import MessageBuffer, Pace, RequestId, error_response, parse_message, too_long
 
 MAX_OTHER_BYTES = 1024 * 1024  # of OAuth metadata, tokens, redirects and errors, which have a few kilobytes
 MAX_FIELD_BYTES = 64 * 1024  # of everything in an event but its data
 MAX_SSE_BYTES = 1024 * 1024 - MAX_FIELD_BYTES  # of an event in the older transport, which the SDK limits to 1 MiB
+_LISTEN = "subscriptions/listen"  # the one request whose response may take for ever
 _DATA = b"data:"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+def limit_wait(client: httpx2.AsyncClient, timeout_s: float) -> None:
+    """Have each request of a client answered with status 504 if the head of the response does not arrive in time.
+
+    The time between two bytes is limited by httpx, their sum is not, nor the number of interim responses (1xx).
+    """
+    send = client._send_single_request
+
+    async def send_in_time(request: httpx2.Request) -> httpx2.Response:
+        with anyio.move_on_after(timeout_s):
+            return await send(request)
+        return httpx2.Response(504, request=request)
+
+    setattr(client, "_send_single_request", send_in_time)  # noqa: B010  # it is a method
 
 
 def limit_response(response: httpx2.Response, max_bytes: int, timeout_s: float) -> None:
@@ -34,7 +51,9 @@ def limit_response(response: httpx2.Response, max_bytes: int, timeout_s: float) 
     body = response.aiter_bytes
     limited: AsyncGenerator[bytes]
     if kind == "text/event-stream":
-        limited = _limit_events(body(), MessageBuffer(max_bytes, request_id))
+        is_response = request_id is not None and response.request.headers.get("mcp-method") != _LISTEN
+        events = limit_events(body(), MessageBuffer(max_bytes, request_id))
+        limited = _end_in_time(events, request_id, timeout_s) if is_response else events
     elif is_message and request_id is not None:
         limited = _limit_message(body(), request_id, max_bytes, timeout_s)
     else:
@@ -75,19 +94,40 @@ async def _limit_body(body: AsyncIterator[bytes], timeout_s: float, is_used: boo
     yield b"" if problem else bytes(raw)
 
 
-async def _limit_events(body: AsyncIterator[bytes], buffer: MessageBuffer) -> AsyncGenerator[bytes]:
+async def _end_in_time(events: AsyncGenerator[bytes], request_id: RequestId, timeout_s: float) -> AsyncGenerator[bytes]:
+    """Yield the events of a response, and after the time limit an error response: by then, nobody waits any more."""
+    ends_at = anyio.current_time() + timeout_s
+    while anyio.current_time() < ends_at:
+        raw = b""
+        with anyio.CancelScope(deadline=ends_at) as scope:
+            raw = await anext(events, b"")
+        if not raw and not scope.cancelled_caught:
+            return
+        if raw:
+            yield raw
+    error = error_response(request_id, f"the response did not arrive within {timeout_s:g} s")
+    if error is not None:
+        yield _DATA + _serialise(error) + b"\n\n"
+
+
+async def limit_events(body: AsyncIterator[bytes], buffer: MessageBuffer) -> AsyncGenerator[bytes]:
     """Yield the events of a stream, each with one message on one line."""
-    event = _Event(buffer)
+    event, pace = _Event(buffer), Pace()
     rest = b""
     async for chunk in body:
         data = rest + chunk
         rest = b"\r" if data.endswith(b"\r") else b""  # its line feed may follow
         pieces = _LINE_END.split(data.removesuffix(rest))
         for number, piece in enumerate(pieces, 1):
-            if error := await event.add(piece):
+            began = perf_counter()
+            error = await event.add(piece)
+            raw = event.end_line() if number < len(pieces) else b""
+            if error:
                 yield _DATA + _serialise(error) + b"\n\n"
-            if number < len(pieces) and (raw := event.end_line()):
+            elif raw:
                 yield raw
+            elif number < len(pieces):
+                await pace.rest_after(perf_counter() - began)
 
 
 class _Event:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -25,6 +26,8 @@ MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a message that is too long; after tha
 SCANNED_BYTES = 64 * 1024  # at once, so that others are served meanwhile
 MAX_DEPTH = 200  # of nested JSON: anything deeper is dropped, and the rest of the message is used
 MAX_FLATTENED_BYTES = 4 * 1024 * 1024  # of a message that is searched for such nesting: at most a second of work
+WORK_S = 0.005  # on lines of one server that are no messages, before others are served
+REST_PART = 9  # times as long: a server that sends such lines without end takes a tenth of the event loop's time
 _JSON_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)  # an unterminated string is one too
 
 RequestId = int | str | None
@@ -96,17 +99,37 @@ class MessageBuffer:
         return too_long(request_id, self._max_bytes)
 
 
+class Pace:
+    """Lets others be served while a server sends lines that are no messages, however many.
+
+    Messages need no pace: each is handed over to the session, and others are served before the next.
+    """
+
+    def __init__(self) -> None:
+        self._work_s = 0.0
+
+    async def rest_after(self, work_s: float) -> None:
+        """Count the work on such a line, and wait once it was enough; keeping a connection alive takes far less."""
+        self._work_s += work_s
+        if self._work_s >= WORK_S:
+            wait_s, self._work_s = REST_PART * self._work_s, 0.0
+            await anyio.sleep(wait_s)
+
+
 async def read_messages(stream: ByteReceiveStream) -> AsyncIterator[SessionMessage]:
     """Yield the messages on the lines of a stream; raise UpstreamError after one that is too long to be answered."""
-    line = MessageBuffer(MAX_MESSAGE_BYTES)
+    line, pace = MessageBuffer(MAX_MESSAGE_BYTES), Pace()
     with suppress(anyio.EndOfStream):
         while True:
             pieces = (await stream.receive(65_536)).split(b"\n")
             for number, piece in enumerate(pieces, 1):
-                if error := await line.add(piece):
-                    yield error
-                if number < len(pieces) and (message := line.end()):
-                    yield message
+                began = perf_counter()
+                error = await line.add(piece)
+                message = line.end() if number < len(pieces) else None
+                if found := error or message:
+                    yield found
+                elif number < len(pieces):
+                    await pace.rest_after(perf_counter() - began)
 
 
 def parse_message(raw: bytes, request_id: RequestId = None) -> SessionMessage | None:

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from onhand.errors import OnhandError, UpstreamError
 from onhand.hidden_characters import repair_surrogates
 from onhand.mcp.servers import ServerConfig, expand_variables
-from onhand.mcp.upstream_http import MAX_SSE_BYTES, limit_response
+from onhand.mcp.upstream_http import MAX_SSE_BYTES, limit_response, limit_wait
 from onhand.mcp.upstream_messages import MAX_MESSAGE_BYTES, read_messages
 from onhand.text import one_line
 
@@ -141,6 +141,7 @@ class ServerTransport:
             limit_response(response, max_bytes, self._server.timeout_s)
 
         client.event_hooks = {"response": [limit]}
+        limit_wait(client, self._server.timeout_s)
         return client
 
     def _expand(self, text: str, part: str = "") -> str:

@@ -1,21 +1,28 @@
 """Whatever an upstream server answers, in every transport: its caller is told at once, and all others are served."""
 
+import json
 import resource
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import ByteReceiveStream, SocketAttribute, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import MCPError
 
-from hostile_answers import respond
+from hostile_answers import answer, respond
 from loopback import serving
 from onhand.errors import UpstreamError
 from onhand.mcp import upstream_messages, upstream_transport
 from onhand.mcp.servers import ServerConfig
+from onhand.mcp.upstream_http import limit_events
+from onhand.mcp.upstream_messages import MessageBuffer, read_messages
 from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
 
@@ -114,3 +121,116 @@ def test_an_item_that_is_nested_too_deeply_costs_only_itself(transport: str) -> 
 @pytest.mark.parametrize("kind", ["deep result", "not UTF-8"])
 def test_a_result_that_no_parser_takes_is_repaired(transport: str, kind: str) -> None:
     assert "error" not in attack(transport, kind)
+
+
+INTERIM = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+NOTIFICATION = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":""}}\n\n'
+
+
+async def read_request(stream: BufferedByteReceiveStream) -> dict[str, Any]:
+    head = await stream.receive_until(b"\r\n\r\n", 65_536)
+    length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+    return json.loads(await stream.receive_exactly(int(length))) if length else {}
+
+
+@requirement("mcp.upstream-limits")
+@pytest.mark.parametrize(
+    ("head", "repeated"),
+    [(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"), (b"", INTERIM), (EVENTS, b": still here\n\n"), (EVENTS, NOTIFICATION)],
+    ids=["head", "interim responses", "comments", "notifications"],
+)
+def test_a_response_that_nobody_waits_for_any_more_is_not_read_on(head: bytes, repeated: bytes) -> None:
+    async def main() -> None:
+        hung_up = anyio.Event()
+
+        async def send_on(stream: SocketStream) -> None:
+            with suppress(anyio.BrokenResourceError):
+                await stream.send(head)
+                while True:
+                    await stream.send(repeated)
+                    await anyio.sleep(0)
+            hung_up.set()
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+                    asked = await read_request(BufferedByteReceiveStream(stream))
+                    if asked.get("params", {}).get("name") == "attack":
+                        await send_on(stream)
+                    elif "id" in asked:
+                        body = b"".join(answer("", 0, asked))
+                        kind = b"Connection: close\r\nContent-Type: application/json\r\n"
+                        size = b"Content-Length: %d\r\n\r\n" % len(body)
+                        await stream.send(b"HTTP/1.1 200 OK\r\n" + kind + size + body)
+                    else:
+                        await stream.send(b"HTTP/1.1 202 Accepted\r\nConnection: close\r\n\r\n")
+
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, serve)
+            server = ServerConfig("bad", url=url, transport="http", connect_timeout_s=240, timeout_s=2)
+            async with Upstreams([server]) as registry:
+                assert await registry.connect() == {}
+                assert (
+                    await call(registry, "attack")
+                    == "error: bad did not answer within 2 s. Try again, or ask for less."
+                )
+                with anyio.fail_after(60):
+                    await hung_up.wait()
+                assert await call(registry, "echo") == "on"
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
+class Lines(ByteReceiveStream):
+    """A stream of lines without end, and how much of it was read."""
+
+    def __init__(self, line: bytes) -> None:
+        self.lines = line * (65_536 // len(line))
+        self.reads = 0
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        self.reads += 1
+        await anyio.lowlevel.checkpoint()
+        return self.lines
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def read_events(lines: Lines) -> AsyncIterator[bytes]:
+    return limit_events(lines, MessageBuffer(MAX_BYTES))
+
+
+@requirement("mcp.upstream-limits")
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [(read_messages, b"{\n"), (read_messages, b"\n"), (read_events, b": \n"), (read_events, b"\n")],
+    ids=["broken lines", "empty lines", "comments", "empty events"],
+)
+def test_lines_that_are_no_messages_leave_most_of_the_time_to_others(
+    read: Callable[[Any], AsyncIterator[Any]], line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        work_s = rest_s = 0.0
+        sleep, began = anyio.sleep, perf_counter()
+
+        async def count_rest(seconds: float) -> None:
+            nonlocal work_s, rest_s, began
+            work_s += perf_counter() - began
+            rest_s += seconds
+            await sleep(0)
+            began = perf_counter()
+            if rest_s > 1:
+                raise TimeoutError
+
+        monkeypatch.setattr(anyio, "sleep", count_rest)
+        with pytest.raises(TimeoutError):
+            async for _ in read(Lines(line)):
+                pytest.fail("nothing of this is a message")
+        assert rest_s > 3 * work_s
+
+    anyio.run(main)
