@@ -50,7 +50,7 @@ CURVE = tuple(Criteria(threshold, margin) for threshold in (BY_MEANING.threshold
 class Known:
     """An embedder that knows its texts."""
 
-    name, prompt_format, min_score = MiniLmEmbedder.name, MiniLmEmbedder.prompt_format, None
+    name, prompt_format, min_score = "known", MiniLmEmbedder.prompt_format, None
 
     def __init__(self, texts: Sequence[str], rows: Floats) -> None:
         self.dimension = rows.shape[1]

@@ -60,3 +60,34 @@ def test_of_many_pairs_that_differ_in_one_particular_none_hits() -> None:
             cache.store(frame.format(cached), "wrong")
             assert not cache.lookup(frame.format(asked)).hit, (frame, cached, asked)
             assert cache.lookup(frame.format(cached) + " ?").hit
+
+
+# Of 782 questions that ask something else than the cached one, and of 570 that ask the same.
+MOST_WRONG, LEAST_HITS = {"words": 1, "meaning": 2}, {"words": 94, "meaning": 526}
+
+
+@requirement("cache.quality")
+@pytest.mark.parametrize("by", ["words", "meaning"])
+def test_of_pairs_that_differ_in_a_detail_hardly_any_hits_and_paraphrases_do(by: str) -> None:
+    from onhand.cache.cache import SemanticCache
+
+    embedder = None
+    if by == "meaning":
+        pytest.importorskip("onnxruntime")
+        from onhand.embed.minilm import MiniLmEmbedder
+
+        embedder = MiniLmEmbedder()
+    _, different, same = (Path(__file__).parent / "cache_pairs.txt").read_text(encoding="utf-8").split("# ")
+
+    def hits(section: str) -> list[tuple[str, str]]:
+        pairs = [tuple(line.split(" | ")) for line in section.splitlines()[1:]]
+        found = []
+        for cached, asked in [*pairs, *((other, one) for one, other in pairs)]:
+            cache = SemanticCache(embedder)
+            cache.store(cached, "the answer")
+            if cache.lookup(asked).hit:
+                found.append((cached, asked))
+        return found
+
+    assert len(hits(different)) <= MOST_WRONG[by], hits(different)
+    assert len(hits(same)) >= LEAST_HITS[by]

@@ -52,7 +52,9 @@ SYMBOLS = {">=": "≥", "=>": "≥", "<=": "≤", "=<": "≤"}
 MONTHS = "january february march april may june july august september october november december".split()
 WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 CALENDAR = {name: name for name in (*MONTHS, *WEEKDAYS)} | {name[:3]: name for name in (*MONTHS, *WEEKDAYS)}
+CALENDAR |= {f"{day}s": day for day in WEEKDAYS}
 CALENDAR |= {"sept": "september", "tues": "tuesday", "thur": "thursday", "thurs": "thursday"}
+_MAGNITUDE_WORDS = frozenset(word for word in MAGNITUDES if len(word) > 3)
 AMBIGUOUS_DATES = frozenset("may march mar dec sat sun mon wed".split())  # dates only beside a number
 SLANG = frozenset("aiurnyoskm")  # single letters that are also words, or parts of words
 
@@ -69,7 +71,7 @@ _QUOTED = re.compile(
 _CODE = re.compile(r"(?<!`)`++([^`]{1,1000})`")
 _OPERATOR = re.compile(r"[=<>|^~*+%&!→←↔-]++|/{1,2}+")
 _IS_OPERATOR = re.compile(r"[=<>|^~+%→←↔]|&&|\*\*|!=")
-_IN_NOTATION = re.compile(r"[_@#$=<>{}\[\]()|^~*+%&\\/]|::|->|[²³¹⁰-⁹₀-₉]|[a-z][A-Z]|[^\W\d_]\d|\d[^\W\d_]")
+_IN_NOTATION = re.compile(r"[_@!#$=<>{}\[\]()|^~*+%&\\/]|::|->|[²³¹⁰-⁹₀-₉]|[a-z][A-Z]|[^\W\d_]\d|\d[^\W\d_]")
 _DOTTED = re.compile(r"\.?+\w++(?:[-.]\w++)++")
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{8,}+")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*+://)([^/?#]*+)(.*+)", re.DOTALL)
@@ -81,7 +83,7 @@ _SPELLABLE = re.compile(r"[^\W_]++(?:[._/\\-][^\W_]++)*+")
 _WORDS = re.compile(r"[^\W_]++(?:'[^\W_]++)*+")
 _LAYOUT = re.compile(r"\n[ \t]++\S|`")
 _PAIRS = {"(": ")", "[": "]", "*": "*"}
-_BEFORE, _AFTER = ",;:?!\"'“„”«»‘’`…", ".,;:?!\"'“”«»‘’`…"
+_BEFORE, _AFTER = ",;:?\"'“„”«»‘’`…", ".,;:?!\"'“”«»‘’`…"
 
 
 class Quantity(NamedTuple):
@@ -314,6 +316,9 @@ def _join_numbers(tokens: Sequence[_Token]) -> Iterator[_Token]:
     while place < len(tokens):
         token = tokens[place]
         place += 1
+        if token.quantity is None and token.word.lower() in _MAGNITUDE_WORDS:  # "a million users"
+            previous = previous[:-1] if previous[-1:] in (["a"], ["one"]) else previous
+            token = _Token(quantity=Quantity(*_scale("1", token.word)), has_unit_word=True)
         if token.quantity is None:
             previous.append(token.word.lower())
             yield token

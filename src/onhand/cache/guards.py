@@ -9,7 +9,7 @@ questions that differ would share a wrong answer.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -27,49 +27,108 @@ NEGATIONS = frozenset(
 NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "des", "mis")
 # `what`, `which` and plain `how` are left out because they may ask for anything.
 QUESTION_WORDS = frozenset("who whom whose when where why".split())
-MEASURES = frozenset("many much long often old far tall big fast soon".split())  # after `how`
+MEASURES = {  # after `how`, with those that ask for the same
+    word: line.split("/")[0]
+    for line in "many much;long;often;old;far;tall high;big large;fast quick quickly;soon;deep;wide;thick;heavy".split(
+        ";"
+    )
+    for word in line.split()
+}
 # Their two sides cannot be swapped.
 PREPOSITIONS = frozenset("to into onto from than over before after by with via against".split())
 # The words of a group exclude each other.
 GROUPS = """
-    add/remove add/delete create/delete enable/disable open/close start/stop start/end begin/end increase/decrease
-    raise/lower buy/sell import/export encrypt/decrypt encode/decode push/pull read/write upload/download send/receive
-    accept/reject accept/refuse allow/deny allow/block allow/prevent allow/forbid require/skip before/during/after
-    above/below over/under inside/outside in/outside in/out first/last early/late earliest/latest minimum/maximum
-    min/max least/most best/worst good/bad better/worse more/less more/fewer high/low higher/lower highest/lowest
-    large/small larger/smaller big/small long/short longer/shorter old/new oldest/newest old/young fast/slow
-    faster/slower hot/cold hard/easy difficult/easy cheap/expensive rich/poor strong/weak male/female man/woman
-    men/women boy/girl husband/wife father/mother brother/sister son/daughter love/hate win/lose gain/lose pass/fail
-    true/false on/off up/down left/right/center north/south/east/west northern/southern/eastern/western input/output
-    public/private internal/external positive/negative pro/con pros/cons cause/effect arrive/depart arrival/departure
-    borrow/lend teach/learn question/answer attack/defend join/leave login/logout show/hide expand/collapse
+    add/remove add/delete create/delete enable/disable open/close start/stop start/end begin/end
+    raise/lower buy/sell push/pull read/write send/receive archive/restore
+    require/skip before/during/after until/after until/since before/since now/later succeed/fail success/failure
+    work/fail inner/outer pre/post over/under and/or asc/desc major/minor noon/midnight parents/children
+    above/below in/outside in/out first/last earliest/latest minimum/maximum
+    min/max least/most best/worst good/bad better/worse more/less more/fewer highest/lowest
+    male/female man/woman men/women boy/girl husband/wife father/mother mom/dad brother/sister son/daughter uncle/aunt
+    nephew/niece king/queen prince/princess bride/groom teacher/student doctor/patient buyer/seller landlord/tenant
+    author/reader sender/receiver sender/recipient winner/loser host/guest lender/borrower creditor/debtor
+    plaintiff/defendant producer/consumer publisher/subscriber driver/passenger love/hate win/lose gain/lose pass/fail
+    sum/product/difference/quotient/average/median true/false on/off up/down left/right/center north/south/east/west
+    northern/southern/eastern/western public/private positive/negative pro/con pros/cons cause/effect arrive/depart
+    arrival/departure borrow/lend teach/learn question/answer attack/defend join/leave show/hide expand/collapse
     ascending/descending horizontal/vertical parent/child client/server yesterday/today/tonight/tomorrow day/night
     spring/summer/autumn/winter morning/noon/afternoon/evening profit/loss credit/debit entry/exit front/back front/rear
-    top/bottom odd/even taller/shorter heavier/lighter thicker/thinner wider/narrower deeper/shallower warmer/colder
-    closer/farther nearer/further earlier/later newer/older brighter/darker louder/quieter include/exclude
-    including/excluding ancestor/descendant superset/subset increment/decrement prefix/suffix to/from
-    upstream/downstream inbound/outbound in/up upper/lower uppercase/lowercase
+    top/bottom odd/even further/closer further/nearer ancestor/descendant superset/subset
+    to/from in/up upper/lower uppercase/lowercase parallel/sequence parallel/sequential parallel/serial sync/async
+    synchronous/asynchronous depth/breadth exactly/about exactly/approximately exactly/roughly
     first/second/third/fourth/fifth/sixth/seventh/eighth/ninth/tenth half/quarter/third halve/double/triple/quadruple
     last/this/next previous/current/next former/current previous/next did/will was/will were/will has/will had/will
-    all/some all/none every/some both/neither everyone/anyone everyone/someone breakfast/lunch/dinner alive/dead
+    will/should all/some
+    all/none every/some both/neither everyone/anyone everyone/someone breakfast/lunch/dinner alive/dead
     full/empty singular/plural synonym/antonym quickly/slowly fast/slowly vegan/vegetarian
     black/white/red/green/blue/yellow/purple/pink/brown/grey/gray
-    hourly/daily/weekly/monthly/quarterly/yearly hourly/daily/weekly/monthly/annually once/twice/thrice child/adult
-    children/adults
+    hourly/daily/weekly/monthly/quarterly/yearly hourly/daily/weekly/monthly/annually once/twice/thrice
+    child/adult/senior children/adults/seniors my/his/her/their your/his/her/their our/his/her/their me/him/her/them
+    he/she
+""".split()
+# So do words that differ in a prefix or a suffix of one of these groups.
+PREFIXES = (
+    "in/out over/under up/down pre/post under/post in/ex im/ex en/de in/de as/des sub/super hyper/hypo intra/inter "
+)
+PREFIXES += "micro/macro mono/poly mini/maxi uni/bi/tri inner/outer an/de on/off"
+SUFFIXES = "ful/less er/ee or/ee"
+MIN_COMMON_CHARS = 2  # beside such a prefix or suffix
+# So do adjectives of these pairs, and their comparatives and superlatives.
+ADJECTIVES = """
+    large/small big/small big/little long/short tall/short old/new old/young late/new fast/slow hot/cold warm/cold
+    warm/cool hard/easy hard/soft difficult/easy simple/complex cheap/expensive cheap/dear rich/poor strong/weak
+    high/low heavy/light thick/thin wide/narrow deep/shallow close/far near/far early/late bright/dark loud/quiet
+    wet/dry clean/dirty safe/dangerous sweet/sour happy/sad rough/smooth sharp/blunt
 """.split()
 # Each word of one line is the opposite of each word of the other.
-ABOVE = "more greater larger bigger higher above over exceed exceeding beyond".split()
-BELOW = "less fewer smaller lower below under beneath".split()
-GROUPS += [f"{one}/{other}" for one in ABOVE for other in BELOW]
+OPPOSED = (
+    ("more greater larger bigger higher above over exceed exceeding beyond", "less fewer smaller lower below under"),
+    ("more greater larger bigger higher above over exceed exceeding beyond", "beneath"),
+    (
+        "accept allow permit grant approve authorize enable",
+        "reject deny block forbid prevent prohibit refuse decline revoke ban veto",
+    ),
+)
+
+
+def _degrees(adjective: str) -> tuple[str, str, str]:
+    """Return an adjective with its comparative and superlative."""
+    base = adjective
+    if adjective.endswith("e"):
+        base = adjective[:-1]
+    elif adjective.endswith("y"):
+        base = adjective[:-1] + "i"
+    elif re.fullmatch("[^aeiou]+[aeiou][bdgntp]", adjective):  # bigger, hotter, thinner
+        base = adjective + adjective[-1]
+    return adjective, f"{base}er", f"{base}est"
+
+
+GROUPS += ["/".join(pair) for group in ADJECTIVES for pair in zip(*map(_degrees, group.split("/")), strict=True)]
+GROUPS += [f"{one}/{other}" for ones, others in OPPOSED for one in ones.split() for other in others.split()]
 OPPOSITES: dict[str, set[str]] = {}  # stem → stems
 for _one, _other in (pair for group in GROUPS for pair in permutations(map(stem, group.split("/")), 2)):
     OPPOSITES.setdefault(_one, set()).add(_other)
-INVERTED = 2  # a contraction among so many first words stands before its subject
+# These change what is said even if the other question has no such word.
+LIMITS = frozenset(map(stem, "only solely exclusively almost nearly mostly partly partially".split()))
+MULTIPLES = frozenset(map(stem, "half halve quarter double triple quadruple twice thrice".split()))
+AUXILIARIES = frozenset("do does did".split())
+_PREFIX_PAIRS = [pair for group in PREFIXES.split() for pair in permutations(group.split("/"), 2)]
+_SUFFIX_PAIRS = [pair for group in SUFFIXES.split() for pair in permutations(group.split("/"), 2)]
+MINE_AND_YOURS = {frozenset(["my"]), frozenset(["your"])}  # "how do you … your …" may mean "how do I … my …"
+INVERTED = 2  # a contraction or an auxiliary among so many first words stands before its subject
 JOINS = frozenset("and or vs versus".split())  # their two sides can be swapped
 FILLERS = frozenset("a an the do does did".split())  # "who beat Ann" and "who did Ann beat" are the same words
 SIDE = 2  # how many content words before a preposition it may refer to
 
 # Each of these expressions takes linear time.
+# Other words for a negation, and compounds that are also written as one word.
+_REWRITTEN = (
+    (re.compile(r"\b(?:un|not )able to\b", re.IGNORECASE), "cannot"),
+    (re.compile(r"\b((?:all|none|every|any|no)[a-z]*(?: one)?) but\b", re.IGNORECASE), r"\1 except"),
+    (re.compile(r"\b(?:(?:apart|aside) from|other than)\b", re.IGNORECASE), "except"),
+    (re.compile(r"\b([a-z]{3,})-free\b", re.IGNORECASE), r"without \1"),
+    (re.compile(r"\b(e|wi)-(?=[a-z])", re.IGNORECASE), r"\1"),
+)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _SENTENCE_ENDS = frozenset(".?!:")
 
@@ -152,6 +211,9 @@ class Particulars(NamedTuple):
     names: frozenset[str]  # stems of words that are capitalized inside a sentence
     question_words: frozenset[str]
     directions: frozenset[tuple[str, str]]  # the words on both sides of a preposition
+    objects: frozenset[tuple[str, str]]  # each preposition with the word after it
+    possessors: frozenset[str]
+    rates: frozenset[str]  # stems of what follows "per"
     bag: tuple[str, ...]  # the stems of all words but those that may come with another order, sorted
     order: tuple[str, ...]  # the stems of its content words
 
@@ -184,20 +246,26 @@ def contradict(one: str, other: str) -> bool:
 @lru_cache(MEMOIZED)
 def particulars(text: str) -> Particulars:
     """Return the particulars of a question."""
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
     folded = fold(text).replace("’", "'")
     tokens = list(_tokens(folded))
     lower = [word.lower().removesuffix("'s") for word, _ in tokens]
+    possessors = frozenset(word.lower()[:-2] for word, _ in tokens if word.lower().endswith("'s"))
     stems = {word: stem(word) for word in lower}
     details = find_details(text if text.isascii() else normalize("NFC", text).replace("’", "'"))
     return Particulars(
-        frozenset(lower),
+        frozenset(word for place, word in enumerate(lower) if place >= INVERTED or word not in AUXILIARIES),
         frozenset(stems.values()) | {quantity.unit.lower() for quantity in details.quantities},
         details,
         frozenset(_negated_stems(lower, stems)),
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_question_words(lower)),
         frozenset(_directions(lower, stems)),
-        tuple(sorted(stems[word] for word in lower if word not in FILLERS)),
+        frozenset(_objects(lower, stems)),
+        possessors - FUNCTION_WORDS - QUESTION_WORDS,
+        frozenset(stems[word] for before, word in pairwise(lower) if before == "per"),
+        tuple(sorted("who" if word == "whom" else stems[word] for word in lower if word not in FILLERS)),
         tuple(_order(lower, stems)),
     )
 
@@ -242,7 +310,7 @@ def _question_words(words: Sequence[str]) -> Iterator[str]:
         if word in QUESTION_WORDS:
             yield "who" if word in ("whom", "whose") else word
         elif word == "how" and words[place + 1 : place + 2] and words[place + 1] in MEASURES:
-            yield f"how {words[place + 1]}"
+            yield f"how {MEASURES[words[place + 1]]}"
 
 
 def _directions(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -260,6 +328,13 @@ def _directions(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tupl
             yield from ((left, right) for left in before[-SIDE:])
 
 
+def _objects(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    content = [word for word in words if word in PREPOSITIONS or word not in FUNCTION_WORDS]
+    for word, following in pairwise(content):
+        if word in PREPOSITIONS and following not in PREPOSITIONS:
+            yield word, stems[following]
+
+
 def _order(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:
     """Return the stems of the content words in their order; what "and" or "or" joins is sorted."""
     order: list[str] = []
@@ -268,6 +343,8 @@ def _order(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:
         is_name = word == "a" and (not following or following in PREPOSITIONS)  # "copy a to b"
         if word in JOINS:
             is_joined = bool(order)
+        elif is_date(word) or word[0].isdecimal():  # "3 May"; their order is that of the dates and numbers
+            is_joined = False
         elif word not in FUNCTION_WORDS or word == "only" or is_name:
             order.append(stems[word])
             if is_joined:
@@ -293,6 +370,8 @@ def _numbers_differ(a: Particulars, b: Particulars) -> bool:
     )
     if [quantity[:3] for quantity in one] != [quantity[:3] for quantity in other]:
         return True
+    if a.stems & MULTIPLES != b.stems & MULTIPLES:
+        return True
     return any(
         x.counted and y.counted and x.counted not in b.stems and y.counted not in a.stems
         for x, y in zip(one, other, strict=True)
@@ -300,7 +379,7 @@ def _numbers_differ(a: Particulars, b: Particulars) -> bool:
 
 
 def _units_differ(a: Particulars, b: Particulars) -> bool:
-    return _each_has_its_own(a.details.units, b.details.units)
+    return _each_has_its_own(a.details.units, b.details.units) or _each_has_its_own(a.rates, b.rates)
 
 
 def _negations_differ(a: Particulars, b: Particulars) -> bool:
@@ -337,12 +416,31 @@ def _are_opposite(a: Particulars, b: Particulars) -> bool:
     only_a, only_b = a.stems - b.stems, b.stems - a.stems
     if any(not only_b.isdisjoint(OPPOSITES.get(word, ())) for word in only_a):
         return True
+    if {only_a, only_b} == MINE_AND_YOURS or _are_derived_opposites(a.words - b.words, b.words - a.words):
+        return True
     return _negates(a.words - b.words, b.words) or _negates(b.words - a.words, a.words)
+
+
+def _are_derived_opposites(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether a word of each side differs only in an opposite prefix or suffix: "indoor" and "outdoor"."""
+    derived = [
+        other + word[len(prefix) :]
+        for word in words
+        for prefix, other in _PREFIX_PAIRS
+        if word.startswith(prefix) and len(word) - len(prefix) >= MIN_COMMON_CHARS
+    ]
+    derived += [
+        word[: -len(suffix)] + other
+        for word in words
+        for suffix, other in _SUFFIX_PAIRS
+        if word.endswith(suffix) and len(word) - len(suffix) >= MIN_COMMON_CHARS
+    ]
+    return not others.isdisjoint(derived)
 
 
 def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
     """Return whether one of the words is one of the others with a negating prefix."""
-    prefixed = [word for word in words if word.startswith(NEGATING_PREFIXES)]
+    prefixed = [word for word in words if word.startswith(NEGATING_PREFIXES) and word not in PREPOSITIONS]
     return any(
         word.startswith(prefix) and word[len(prefix) :] in others for word in prefixed for prefix in NEGATING_PREFIXES
     )
@@ -350,12 +448,22 @@ def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
 
 def _directions_differ(a: Particulars, b: Particulars) -> bool:
     only_a, only_b = a.directions - b.directions, b.directions - a.directions
+    if a.objects == b.objects:  # "from Rome to Oslo" and "to Oslo from Rome"
+        return False
     return any((right, left) in only_b for left, right in only_a)
 
 
 def _orders_differ(a: Particulars, b: Particulars) -> bool:
     """Return whether the same words are in another order, as in "can a dog eat a cat" and "can a cat eat a dog"."""
-    return a.order != b.order and a.bag == b.bag
+    if a.bag != b.bag:
+        return False
+    objects = {stem for _, stem in a.objects} if a.objects == b.objects else set()
+    orders = [[word for word in one.order if word not in objects] for one in (a, b)]
+    return orders[0] != orders[1] or a.possessors != b.possessors
+
+
+def _limits_differ(a: Particulars, b: Particulars) -> bool:
+    return a.stems & LIMITS != b.stems & LIMITS
 
 
 _RULES = (
@@ -369,6 +477,7 @@ _RULES = (
     ("different names", _letters_differ),
     ("a different kind of question", _questions_differ),
     ("opposite words", _are_opposite),
+    ("different limits", _limits_differ),
     ("a different direction", _directions_differ),
     ("a different order of words", _orders_differ),
 )

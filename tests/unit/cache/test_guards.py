@@ -1,8 +1,10 @@
 """Guards separate questions that similarity alone would confuse."""
 
+from itertools import combinations, product
+
 import pytest
 
-from onhand.cache.guards import contradict, disagreement
+from onhand.cache.guards import ADJECTIVES, OPPOSED, PREFIXES, SUFFIXES, _degrees, contradict, disagreement
 from requirements import requirement
 
 pytestmark = requirement("cache.guards")
@@ -44,7 +46,7 @@ pytestmark = requirement("cache.guards")
         ("which module imports the parser", "which module does the parser import", "a different order of words"),
         ("only admins can delete posts", "admins can only delete posts", "a different order of words"),
         ("copy a to b", "copy b to a", "a different order of words"),
-        ("take it once a day", "take it twice a day", "opposite words"),
+        ("take it once a day", "take it twice a day", "different numbers"),
         ("how do I schedule a daily backup", "how do I schedule a weekly backup", "opposite words"),
         ("is aspirin safe for children", "is aspirin safe for adults", "opposite words"),
         ("convert the text to upper case", "convert the text to lower case", "opposite words"),
@@ -58,6 +60,35 @@ pytestmark = requirement("cache.guards")
         ("make the button red", "make the button green", "opposite words"),
         ("¿cómo activo el modo oscuro?", "¿cómo desactivo el modo oscuro?", "opposite words"),
         ("sort it in alphabetical order", "sort it in reverse alphabetical order", "one is negated"),
+        ("did the build succeed", "did the build fail", "opposite words"),
+        ("the largest file", "the smallest file", "opposite words"),
+        ("a thinner cable", "a thicker cable", "opposite words"),
+        ("approve the request", "deny the request", "opposite words"),
+        ("permit traffic from the internet", "block traffic from the internet", "opposite words"),
+        ("how do I do it", "how do I undo it", "opposite words"),
+        ("show all admins", "show all but admins", "one is negated"),
+        ("list everyone but the owner", "list everyone and the owner", "one is negated"),
+        ("flights other than these", "flights like these", "one is negated"),
+        ("one million users", "one billion users", "different numbers"),
+        ("a million users", "a thousand users", "different numbers"),
+        ("a dozen eggs", "half a dozen eggs", "different numbers"),
+        ("the price", "double the price", "different numbers"),
+        ("the cost per user", "the cost per month", "different units"),
+        ("sugar-free gum", "sugar gum", "one is negated"),
+        ("indoor plants", "outdoor plants", "opposite words"),
+        ("inhale the gas", "exhale the gas", "opposite words"),
+        ("employer contribution", "employee contribution", "opposite words"),
+        ("is it useful", "is it useless", "opposite words"),
+        ("my invoices", "your invoices", "opposite words"),
+        ("his account", "her account", "opposite words"),
+        ("a and b", "a or b", "opposite words"),
+        ("how deep is the pool", "how wide is the pool", "a different kind of question"),
+        ("almost all users", "all users", "different limits"),
+        ("only members may vote", "members may vote", "different limits"),
+        ("who is older, Ann or Bob's son", "who is older, Ann's son or Bob", "a different order of words"),
+        ("who follows ann", "whom does ann follow", "a different order of words"),
+        ("what does !x mean", "what does x mean", "different names"),
+        ("backup every mondays", "backup every sundays", "different dates"),
     ],
 )
 def test_questions_that_differ_in_a_particular_disagree(one: str, other: str, reason: str) -> None:
@@ -87,6 +118,19 @@ def test_questions_that_differ_in_a_particular_disagree(one: str, other: str, re
         ("a 17-year-old girl", "a 17 year old girl"),
         ("What is it like to live in São Paulo?", "how is living in Sao Paulo"),
         ("Kätzchen füttern", "Kätzchen füttern?"),
+        ("how do I change my e-mail address", "how can I change my email address"),
+        ("is there Wi-Fi", "is there wifi"),
+        ("I am unable to log in", "I can't log in"),
+        ("how do I revert the last commit", "how can I undo the last commit"),
+        ("is the shop open on Sunday", "is the shop open on sundays"),
+        ("one million users", "1,000,000 users"),
+        ("flights from Rome to Oslo", "flights to Oslo from Rome"),
+        ("meeting on 3 May", "meeting on May 3"),
+        ("translate this to German", "translate this into German"),
+        ("how much is 3 ft in cm", "how many cm is 3 ft"),
+        ("how do you reset your password", "how do I reset my password"),
+        ("a thousand files", "1k files"),
+        ("but how do I reset it", "how do I reset it"),
         ("", ""),
         ("?!", "…"),
         ("🙂", "🙃"),
@@ -136,3 +180,15 @@ def test_a_question_that_only_says_more_does_not_contradict(one: str, other: str
 def test_analysis_takes_linear_time(text: str) -> None:
     """The time limit of the tests is what a quadratic pattern would meet."""
     assert disagreement(text, text) is None
+
+
+def test_opposites_exclude_each_other_in_every_degree() -> None:
+    for one, other in (group.split("/") for group in ADJECTIVES):
+        for degree in zip(_degrees(one), _degrees(other), strict=True):
+            assert disagreement(*(f"show me the {word} one of them" for word in degree)) == "opposite words", degree
+    for group, sides in ((PREFIXES, "{}sort"), (SUFFIXES, "care{}")):
+        for one, other in (pair for part in group.split() for pair in combinations(part.split("/"), 2)):
+            assert disagreement(f"show {sides.format(one)} now", f"show {sides.format(other)} now") == "opposite words"
+    for ones, others in OPPOSED:
+        for pair in product(ones.split(), others.split()):
+            assert disagreement(*(f"{word} the request of the client" for word in pair)) is not None, pair
