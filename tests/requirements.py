@@ -587,6 +587,7 @@ mcp.tool-switches own In the server file, users switch tools off, rename them an
 mcp.permissions own Each kind of tool has a call tool that clients can gate; policies allow, ask the user of any client, or deny.
 mcp.cli own mcp list, add, remove, import, test, review, approve, reject and call work, and unknown names are explained.
 mcp.visible own From a terminal one sees, finds and calls what is behind the gateway, as its clients do and whatever the terminal's width.
+mcp.introduction own In a terminal, serve says what it serves, what that costs and how to connect; a client sees nothing of it.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
 
 catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import logging
 import os
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     db = None if arguments.db is None else os.path.abspath(arguments.db)
     project = open_project(arguments.root, {"documents.path": db})
     if arguments.grpc is None and arguments.http is None:
-        surface = _open_surface(project)
+        surface = _open_surface(project, is_stdio=True)
         import anyio
 
         from onhand.mcp import stdio
@@ -86,10 +87,14 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
         await http.serve(surface, address, token, _announce, limits)  # a signal stops this server first
 
 
-def _open_surface(project: Project) -> Surface:
+def _open_surface(project: Project, is_stdio: bool = False) -> Surface:
     surface = mcp_surface(project)
     if project.has_servers:
         terminal.warn(project.server_list.problems)
+    if sys.stdin is not None and sys.stdin.isatty():
+        from onhand.cli.introduction import introduce
+
+        introduce(project, surface, is_stdio)
     return surface
 
 

@@ -127,12 +127,16 @@ def fit(line: str) -> str:
 
 def say_wrapped(text: str, *, heading: bool = False) -> None:
     """Print a paragraph; in a terminal, wrapped between words."""
-    if _is_narrow() and _columns(text) > width():
-        from textwrap import fill
+    say(wrap(text, len(text) - len(text.lstrip()) + 2) if _is_narrow() else text, heading=heading)
 
-        indent = " " * (len(text) - len(text.lstrip()))
-        text = fill(text, width(), subsequent_indent=f"{indent}  ")
-    say(text, heading=heading)
+
+def wrap(text: str, indent: int = 0) -> str:
+    """Return a paragraph in lines that fit the terminal; all but the first are indented."""
+    if _columns(text) <= width():
+        return text
+    from textwrap import fill
+
+    return fill(text, width(), subsequent_indent=" " * indent)
 
 
 def _is_narrow() -> bool:

@@ -300,17 +300,20 @@ class Gateway(ProxySurface):
         """Whether some upstream tools are always in our list."""
         return any(self.upstreams.server(key).always for key in self.upstreams.keys)
 
+    def listed_tools(self, is_structured: bool = False) -> list[types.Tool]:
+        """Return what `tools/list` has, for clients that want JSON for programs or do not."""
+        own = {tool.name: self._describe(tool, is_structured) for tool in self.tools}
+        local = {tool.name: tool for tool in self._local.tools(is_structured)} if self._local else {}
+        always = {tool.name: tool for tool in self._always_listed() if tool.name not in own}
+        return list({**local, **own, **always}.values())
+
     async def list_tools(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Return the project's tools, the tools of the gateway, and upstream tools that are always listed."""
         self.register_client(ctx)
-        is_structured = self.sends_structured(params)
-        own = {tool.name: self._describe(tool, is_structured) for tool in self.tools}
-        local = {tool.name: tool for tool in self._local.tools(is_structured)} if self._local else {}
-        always = {tool.name: tool for tool in self._always_listed() if tool.name not in own}
-        listed = {**local, **own, **always}
-        tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
+        listed = self.listed_tools(self.sends_structured(params))
+        tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed]
         on_page, cursor = page(tools, params, TOOLS_PER_PAGE)
         return types.ListToolsResult(tools=on_page, next_cursor=cursor, ttl_ms=TTL_MS, cache_scope="private")
 
