@@ -97,7 +97,7 @@ class _Import:
     def needs_consent(self, one: ClientServer) -> bool:
         """Return whether a server came with a project, or is of another project than this one, and is new."""
         here = os.path.realpath(self._project.directory)
-        return (one.is_foreign or one.server.project not in ("", here)) and self._known(one.server) is None
+        return (one.is_foreign or one.server.project not in ("", here)) and self._find_known(one.server) is None
 
     def may_take(self, group: Sequence[ClientServer]) -> bool:
         """Show servers of a project and ask; without a terminal, only --yes allows it."""
@@ -118,7 +118,7 @@ class _Import:
     def take(self, found: Iterable[ClientServer]) -> None:
         """Add servers that are not there yet, under free names, with the values that they need."""
         for one in found:
-            known = self._known(one.server)
+            known = self._find_known(one.server)
             if known is not None:
                 self.taken.append(one)
                 if known.tools != one.server.tools:
@@ -136,7 +136,7 @@ class _Import:
             self.added.append(one)
             self.taken.append(one)
 
-    def _known(self, server: ServerConfig) -> ServerConfig | None:
+    def _find_known(self, server: ServerConfig) -> ServerConfig | None:
         """Return the same program or address in the user's list, whose entry may have been edited since."""
         from onhand.mcp.client_servers import is_same_program
 

@@ -69,14 +69,14 @@ def parse_server_tools(entry: Mapping[str, Any], where: str) -> ServerTools:
     A switch that is misunderstood would give models more than the user meant, so that nothing is guessed here.
     """
     tools = entry.get("tools")
-    enabled = _spelled(entry, "enabled_tools", where)
+    enabled = _tool_names(entry, "enabled_tools", where)
     if isinstance(tools, list):  # Copilot's spelling
         enabled, tools = enabled if enabled is not None else _names(tools, f"{where}: tools"), None
     if tools is not None and not isinstance(tools, Mapping):
         raise InputError(f"{where}: tools must be an object of tools by name")
     return ServerTools(
         enabled,
-        _spelled(entry, "disabled_tools", where) or (),
+        _tool_names(entry, "disabled_tools", where) or (),
         _policies(entry.get("policy"), f"{where}: policy"),
         {str(name): _parse_tool(str(name), one, where) for name, one in (tools or {}).items()},
     )
@@ -109,7 +109,7 @@ def _parse_tool(name: str, value: object, where: str) -> ToolSettings:
     unknown = [str(member) for member in value if member not in ToolSettings._fields]
     if unknown:
         known = ", ".join(ToolSettings._fields)
-        raise InputError(f"{where} has {one_line(unknown[0], 100)!r}, which means nothing here: use {known}")
+        raise InputError(f"{where} has {one_line(unknown[0], 100)!r}, which is not a setting of a tool: use {known}")
     preset = value.get("preset", {})
     if not isinstance(preset, Mapping):
         raise InputError(f"{where}: preset must be an object of values by the names of arguments")
@@ -122,7 +122,7 @@ def _parse_tool(name: str, value: object, where: str) -> ToolSettings:
         _choice(value.get("policy", ""), ("", *POLICIES), f"{where}: policy"),
     )
     if tool.name and not NAME.fullmatch(tool.name):
-        raise InputError(f"{where}: {one_line(tool.name, 100)!r} is no name for a tool: use letters, digits, . _ and -")
+        raise InputError(f"{where}: {one_line(tool.name, 100)!r} is not a valid name: use letters, digits, . _ and -")
     if is_pattern(name) and (tool.name or tool.description):
         raise InputError(f"{where}: name and description need the name of one tool, not a pattern")
     if twice := sorted(set(tool.preset) & set(tool.hide)):
@@ -130,7 +130,7 @@ def _parse_tool(name: str, value: object, where: str) -> ToolSettings:
     return tool
 
 
-def _spelled(entry: Mapping[str, Any], member: str, where: str) -> tuple[str, ...] | None:
+def _tool_names(entry: Mapping[str, Any], member: str, where: str) -> tuple[str, ...] | None:
     """Return a list of tools, which clients spell in several ways."""
     for spelling in _SPELLINGS[member]:
         if entry.get(spelling) is not None:
