@@ -11,6 +11,7 @@ from onhand.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, positive
 from onhand.errors import InputError
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,18 +213,52 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _report(project: Project, arguments: argparse.Namespace) -> int:
-    from onhand.agent.models.scripted import ScriptedModel
-    from onhand.agent.prompt import report_tokens
+    """Count what the first request of a conversation sends, without the goal: with the tools of MCP servers."""
+    import asyncio
+    import json
 
-    agent = project.agent(ScriptedModel([]))
-    parts = report_tokens(agent.parts, agent.tools.index(), agent.tools.wire())
-    total = sum(part.tokens for part in parts)
+    from onhand.agent.models.anthropic import AnthropicModel
+    from onhand.agent.models.openai import OpenAiModel
+    from onhand.agent.prompt import join_parts, report_tokens
+    from onhand.formats.message import Message
+
+    settings = _read_settings(project, arguments)
+    kind, _, name = settings.model.partition(":")
+    model = AnthropicModel(name) if kind == "anthropic" else OpenAiModel(name or "model")  # the form of most others
+    agent = project.agent(model, settings=settings)
+    if project.has_servers:
+        asyncio.run(_join_known_tools(project, agent))
+    agent.tools.begin()
+    system = Message("system", join_parts(agent.parts, agent.tools.index()))
+    request = model.build_request([system], agent.tools.wire())
+    parts = report_tokens(agent.parts, agent.tools.index(), request.get("tools", ()))
+    sizes = [len(json.dumps(part.text)) - 2 for part in parts[:-1]] + [len(json.dumps(request.get("tools", ())))]
+    total, total_bytes = sum(part.tokens for part in parts), len(json.dumps(request))
     if arguments.json:
-        terminal.print_json({"parts": [{"name": one.name, "tokens": one.tokens} for one in parts], "tokens": total})
+        listed = [
+            {"name": part.name, "tokens": part.tokens, "bytes": size} for part, size in zip(parts, sizes, strict=True)
+        ]
+        terminal.print_json({"parts": listed, "tokens": total, "bytes": total_bytes})
         return 0
-    rows = [(part.name, f"{part.tokens:,}", f"{part.tokens / total:.0%}") for part in parts]
-    terminal.print_table([*rows, ("total", f"{total:,}", "")], header=("PART", "TOKENS", "SHARE"))
+    rows = [
+        (part.name, f"{part.tokens:,}", f"{part.tokens / total:.0%}", f"{size:,}")
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    rows.append(("total", f"{total:,}", "", f"{total_bytes:,}"))
+    terminal.print_table(rows, header=("PART", "TOKENS", "SHARE", "BYTES"))
+    terminal.say_wrapped(
+        f"{quantity(len(request.get('tools', ())), 'tool')}; the bytes are those of the first request, without the goal"
+    )
     return 0
+
+
+async def _join_known_tools(project: Project, agent: Agent) -> None:
+    """Give an agent the tools of the user's servers as it has them when it starts."""
+    servers = project.join_servers(agent)
+    try:
+        terminal.warn([*project.server_list.problems, *await servers.open()])
+    finally:
+        await servers.close()
 
 
 def add_model_arguments(parser: Parser) -> None:

@@ -128,6 +128,28 @@ def test_a_report_needs_no_model(run: Run) -> None:
     assert "total" in run("agent", "--report").out
 
 
+@requirement("agent.context-report", "agent.cli")
+@pytest.mark.parametrize(("kind", "spell"), [("anthropic", provider.anthropic), ("openai", provider.openai)])
+def test_a_report_counts_what_a_server_receives_with_the_tools_of_mcp_servers(
+    kind: str, spell: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{kind.upper()}_API_KEY", "sk-test")
+    upstream = [sys.executable, str(Path(__file__).parents[2] / "upstreams.py"), "many", "12"]
+    assert run("mcp", "add", "many", "--", *upstream).code == 0
+    with serving(lambda _: provider.answer(spell("Hi."), named=kind == "anthropic")) as server:
+        monkeypatch.setenv("ONHAND_AGENT_BASE_URL", server.url)
+        reported = json.loads(run("agent", "--report", "--json", "--model", f"{kind}:m").out)
+        assert server.asked == []
+        assert run("agent", "go", "--model", f"{kind}:m").out == "Hi.\n"
+    received = server.asked[0].json
+    assert sum(b"many__" in json.dumps(tool).encode() for tool in received["tools"]) == 12
+    received["messages"] = [message for message in received["messages"] if message["role"] == "system"]
+    assert reported["bytes"] == len(json.dumps(received))
+    sizes = {part["name"]: part["bytes"] for part in reported["parts"]}
+    assert sizes["tools"] == len(json.dumps(received["tools"]))
+    assert 0.9 * reported["bytes"] < sum(sizes.values()) < reported["bytes"]
+
+
 @requirement("agent.approval", "agent.cli")
 def test_what_may_write_needs_approval_unless_it_was_allowed(run: Run, project: Path) -> None:
     done = run("agent", "go", "--model", script(project, NOTE, FORGET, "Done."))

@@ -47,9 +47,12 @@ class AnthropicModel:
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
         """Yield the answer as it arrives."""
+        return self._endpoint.stream(self.build_request(messages, tools), lambda: _AnthropicReply(self._format))
+
+    def build_request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the body of the request, which the server receives as JSON."""
         options = {"model": self.name, "max_tokens": self._max_output_tokens, "stream": True}
-        request = {**options, **self._format.request(messages, tools)}
-        return self._endpoint.stream(request, lambda: _AnthropicReply(self._format))
+        return {**options, **self._format.request(messages, tools)}
 
 
 def _headers(key: str | None) -> dict[str, str]:

@@ -47,9 +47,12 @@ class OpenAiModel:
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
         """Yield the answer as it arrives."""
+        return self._endpoint.stream(self.build_request(messages, tools), lambda: _OpenAiReply(self._format))
+
+    def build_request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the body of the request, which the server receives as JSON."""
         options = {"model": self.name, "stream": True, "stream_options": {"include_usage": True}, **self._limit}
-        request = {**options, **self._format.request(messages, tools)}
-        return self._endpoint.stream(request, lambda: _OpenAiReply(self._format))
+        return {**options, **self._format.request(messages, tools)}
 
 
 def _headers(key: str | None) -> dict[str, str]:
