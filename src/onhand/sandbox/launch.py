@@ -503,12 +503,12 @@ def _kill_everything(first: list[int]) -> None:
         except OSError:  # it has ended
             continue
     while True:
-        kill_descendants(os.getpid())
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        except ChildProcessError:
+        except ChildProcessError:  # so we have no descendants, which saves a look at every process of the machine
             return
+        kill_descendants(os.getpid())
         select.select([], [], [], 0.002)
 
 
