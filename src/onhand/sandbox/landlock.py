@@ -37,7 +37,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MIN_VERSION = 3  # earlier versions cannot keep a read-only file from being truncated
 SIGNAL_VERSION = 6  # with earlier versions, a command can signal other processes of its user
 RESERVE_PREFIX = ".onhand-reserve-"
-RESERVE_S = 60.0  # far longer than it takes to lock a new reserve
+TEMPORARY_PREFIX = "onhand-command-"
+UNLOCKED_S = 60.0  # far longer than it takes to lock a new directory
 SHARED_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # which many programs write in, and commands must not
 MAX_RULES = 20_000  # which take some tenths of a second
 
@@ -131,11 +132,11 @@ class LandlockSandbox:
         except BaseException:
             watch.close()
             raise
-        temporary = tempfile.mkdtemp(prefix="onhand-")
-        cleanup: list[Callable[[], None]] = [lambda: _remove(temporary)]
+        temporary, lock = _make_directory(tempfile.gettempdir(), TEMPORARY_PREFIX, _remove)
+        cleanup: list[Callable[[], None]] = [lambda: _release(temporary, lock, _remove)]
         reserve, reserve_lock = ("", -1) if policy.strict else _make_reserve(layout)
         if reserve:
-            cleanup.append(lambda: _release_reserve(reserve, reserve_lock))
+            cleanup.append(lambda: _release(reserve, reserve_lock, _remove_reserve))
         if user is not None:
             for directory in filter(None, (temporary, reserve)):
                 os.chown(directory, *user)
@@ -242,15 +243,23 @@ def _make_reserve(layout: Layout) -> tuple[str, int]:
     for place in (tempfile.gettempdir(), git, root):
         if root and not os.path.islink(place) and os.path.isdir(place) and _mount_number(place) == _mount_number(root):
             with suppress(OSError):
-                if place != tempfile.gettempdir():
-                    _remove_abandoned_reserves(place)
-                reserve = tempfile.mkdtemp(prefix=RESERVE_PREFIX, dir=place)
-                return reserve, _lock_directory(reserve)
+                return _make_directory(place, RESERVE_PREFIX, _remove_reserve)
     return "", -1
 
 
-def _release_reserve(reserve: str, lock: int) -> None:
-    _remove_reserve(reserve)
+def _make_directory(place: str, prefix: str, remove: Callable[[str], None]) -> tuple[str, int]:
+    """Return a new directory and a lock on it; remove those of commands that were killed with whoever started them."""
+    with suppress(OSError):  # it cannot be listed
+        for path in (os.path.join(place, name) for name in os.listdir(place) if name.startswith(prefix)):
+            with suppress(OSError):  # it is in use, or another user's, or has just been removed
+                if time() - os.lstat(path).st_mtime > UNLOCKED_S:
+                    _release(path, _lock_directory(path), remove)
+    made = tempfile.mkdtemp(prefix=prefix, dir=place)
+    return made, _lock_directory(made)
+
+
+def _release(path: str, lock: int, remove: Callable[[str], None]) -> None:
+    remove(path)
     with suppress(OSError):  # it was closed by a call that was interrupted
         os.close(lock)
 
@@ -264,19 +273,6 @@ def _lock_directory(path: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _remove_abandoned_reserves(place: str) -> None:
-    """Remove the reserves of commands that were killed together with the process that started them."""
-    for name in os.listdir(place):
-        path = os.path.join(place, name)
-        if name.startswith(RESERVE_PREFIX) and time() - os.lstat(path).st_mtime > RESERVE_S:
-            with suppress(OSError):
-                descriptor = _lock_directory(path)
-                try:
-                    _remove_reserve(path)
-                finally:
-                    os.close(descriptor)
 
 
 def _remove_reserve(path: str) -> None:

@@ -29,6 +29,8 @@ MAX_ENTRIES = 1_000_000  # they take a second or two, and a tenth of that the ne
 SKIPPED_DIRECTORIES = frozenset(
     {".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"}
 )
+BARE_MARK = "HEAD"  # without it, git takes no directory for a repository because of its contents
+_BARE_NAMES = (BARE_MARK, "objects", "refs", "commondir")  # the last one instead of the two before it
 
 
 class NamedEntry(NamedTuple):
@@ -47,7 +49,7 @@ class SensitiveEntries(NamedTuple):
 
     secrets: tuple[NamedEntry, ...]
     protected: tuple[NamedEntry, ...]
-    repositories: tuple[NamedEntry, ...]  # below a root; and directories that cannot be read, in which one could be
+    repositories: tuple[NamedEntry, ...]  # below a root; marks of bare ones; what cannot be read
 
 
 class TooManyFiles(SandboxError):
@@ -132,6 +134,8 @@ class _ScannedTree:
             return None
         secrets, protected, repositories = list[NamedEntry](), list[NamedEntry](), list[NamedEntry]()
         directories = list[str]()
+        if _are_of_repository({entry.name for entry in entries}):
+            repositories.append(NamedEntry(os.path.join(path, BARE_MARK)))
         for entry in entries:
             name = fold_path(entry.name)
             is_directory = entry.is_dir(follow_symlinks=False)
@@ -362,7 +366,7 @@ def _missing_repository(path: str, existing: str) -> str | None:
 
 def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
     """Yield the settings of a root that is itself a repository, and of its other working trees."""
-    bare = [root for root in roots if _is_repository(root)]
+    bare = [root for root in roots if is_repository(root)]
     yield from (os.path.join(root, name) for root in bare for name in REPOSITORY_SETTINGS)
     for repository in (*bare, *(os.path.join(root, ".git") for root in roots)):
         try:
@@ -374,10 +378,13 @@ def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
                 yield from (os.path.join(entry.path, name) for name in ("commondir", "config.worktree", "gitdir"))
 
 
-def _is_repository(path: str) -> bool:
+def is_repository(path: str) -> bool:
     """Return whether git would take a directory for a repository because of its contents, whatever its name."""
-    is_whole = all(os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs"))
-    return os.path.lexists(os.path.join(path, "HEAD")) and (is_whole or os.path.exists(os.path.join(path, "commondir")))
+    return _are_of_repository({name for name in _BARE_NAMES if os.path.lexists(os.path.join(path, name))})
+
+
+def _are_of_repository(names: set[str]) -> bool:
+    return BARE_MARK in names and ("commondir" in names or names.issuperset(_BARE_NAMES[:3]))
 
 
 def _secret_paths(found: SensitiveEntries, roots: Iterable[str]) -> Iterator[str]:

@@ -25,7 +25,15 @@ from onhand.errors import InputError, NotFound, SandboxError
 from onhand.fsio import try_lock
 from onhand.path_rules import PathRules
 from onhand.processes import COMMAND_MARK, start_time
-from onhand.sandbox.layout import NamedEntry, TooManyFiles, outermost_paths, resolve_layout, scan_roots
+from onhand.sandbox.layout import (
+    BARE_MARK,
+    NamedEntry,
+    TooManyFiles,
+    is_repository,
+    outermost_paths,
+    resolve_layout,
+    scan_roots,
+)
 from onhand.sandbox.policy import REPOSITORIES, Policy, inner_paths, is_below
 
 MAX_NAMED, MAX_NAME_CHARS = 5, 200  # in a note: commands choose names freely
@@ -358,7 +366,9 @@ def _quarantine(directory: str, own: str, record: _Record, is_over: bool) -> tup
 
 def _may_be_in_use(path: str) -> bool:
     """Return whether programs in a sandbox may rely on a path: a repository, or what nobody can read now."""
-    return os.path.basename(path) in REPOSITORIES or not (os.path.islink(path) or os.access(path, os.R_OK))
+    above, name = os.path.split(path)
+    is_repository_now = name in REPOSITORIES or (name == BARE_MARK and is_repository(above))
+    return is_repository_now or not (os.path.islink(path) or os.access(path, os.R_OK))
 
 
 def _others_running(directory: str, own: str) -> Iterator[_Record]:

@@ -348,6 +348,28 @@ def test_the_reserve_of_a_command_that_was_killed_with_all_of_us_is_removed_by_t
     assert (project / "made").read_text() == "made\n"
 
 
+@requirement("sandbox.beside-protected")
+def test_temporary_directories_of_commands_that_were_killed_with_all_of_us_are_removed(
+    confined: Sandbox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = project / "src" / "tmp"  # on the file system of the workspace, so that the reserve is there too
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    paths = {name: temporary / f"{landlock.TEMPORARY_PREFIX}{name}" for name in ("left", "new", "used")}
+    paths["reserve"] = temporary / f"{landlock.RESERVE_PREFIX}left"
+    for path in paths.values():
+        path.mkdir(parents=True)
+        (path / "f0").write_text("")
+    (paths["left"] / "deep").mkdir(mode=0)
+    give(project)
+    for name in ("left", "used", "reserve"):
+        os.utime(paths[name], (0, 0))
+    lock = landlock._lock_directory(str(paths["used"]))
+    ended, _ = try_line(confined, project, "echo x > $TMPDIR/x && cat $TMPDIR/x")
+    os.close(lock)
+    assert ended.printed == "x\n"
+    assert {path.name for path in temporary.iterdir()} == {paths["new"].name, paths["used"].name}
+
+
 OTHER_TERMINAL = """
 import os, pty, sys
 for path in sys.argv[1:]:

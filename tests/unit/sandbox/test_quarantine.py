@@ -205,6 +205,34 @@ def test_a_repository_stays_as_long_as_a_command_runs_that_may_need_it(watch: Wa
 
 
 @requirement("sandbox.quarantine")
+@pytest.mark.parametrize("names", [("objects", "refs", "config"), ("commondir",)])
+def test_a_directory_that_became_a_bare_repository_is_none_afterwards(
+    watch: Watch, place: Path, names: tuple[str, ...]
+) -> None:
+    for directory in (place, place / "src"):
+        for name in (*names, "HEAD"):
+            (directory / name).mkdir()
+    move_names_of_running_commands()  # which leaves it alone: the command may be using it
+    assert (place / "src" / "HEAD").exists()
+    (note,) = watch.finish()
+    assert "'HEAD', 'src/HEAD'" in note
+    for directory in (place, place / "src"):
+        assert not (directory / "HEAD").exists()
+        assert all((directory / name).exists() for name in names)
+    assert (place / "src" / "app.py").exists()
+
+
+@requirement("sandbox.quarantine")
+def test_a_bare_repository_that_existed_before_is_left_alone(place: Path) -> None:
+    for name in ("HEAD", "objects", "refs"):
+        (place / "src" / name).mkdir()
+    watch = Watch(policy_for(place))
+    (place / "src" / "HEAD").rmdir()
+    (place / "src" / "HEAD").write_text("ref: refs/heads/other\n")
+    assert watch.finish() == []
+
+
+@requirement("sandbox.quarantine")
 def test_a_directory_that_was_exchanged_for_a_link_is_not_followed(
     watch: Watch, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
