@@ -545,12 +545,13 @@ mcp.conformance own The official suites pass for both protocol versions: ours, b
 mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
-mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
+mcp.same-list own tools/list is the same bytes for as long as it says that it lasts, before and after any call.
 mcp.progress own A long call reports progress, and a cancelled one ends.
 mcp.structured own For programs, every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
 mcp.text-for-models own Our tools send text alone and list no output schema, unless JSON is requested by _meta or by the configuration.
 mcp.same-neutralisation own The JSON of an answer has the tags of blocks escaped as its text does.
 mcp.a-hanging-server-delays-nobody own The first search waits at most 300 ms for servers that are connecting, and an answer names them; a named tool waits for its own server.
+mcp.empty-corpora-cost-nothing own A tool over an empty corpus is not listed until there is something to find, and the tools of an empty project cost at most 900 tokens.
 mcp.always-loaded own What we list is marked to be loaded by Claude Code without a search, and so is the entry that `mcp install claude` writes.
 mcp.same-json own The JSON of a tool's result over MCP is what the command line prints for the same question.
 mcp.annotations own Every tool of ours declares correctly whether it only reads, destroys, may be repeated and reaches other machines.

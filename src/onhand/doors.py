@@ -31,7 +31,7 @@ def mcp_surface(project: Project) -> "Surface":
         lambda: project.context, lambda: project.skills, lambda: project.documents if project.has_documents else None
     )
     is_structured = project.config.mcp.structured
-    local = LocalSurface(project.registry(), resources, __version__, is_structured)
+    local = LocalSurface(project.registry(), resources, __version__, is_structured, project.registry)
     if not project.has_servers or not project.servers.keys:
         return local
     settings = project.config.mcp

@@ -306,13 +306,16 @@ class Project:
 
         `workspace_tools` ("none", "read" or "write") overrides the setting workspace.tools.
         """
-        tools = self.context.tools()
-        if self.rules.paths():  # tools without anything to find would only lengthen the prompt
+        tools: list[Tool] = []
+        if self.context.searchable():  # tools without anything to find would only lengthen the prompt
+            tools += self.context.tools()
+        if self.rules.paths():
             tools += self.rules.tools()
         if self.skills.all():
             tools += self.skills.tools()
         if self.has_notes:
-            tools += self.notes.tools()
+            has_any = bool(self.notes.all())
+            tools += [tool for tool in self.notes.tools() if has_any or tool.name == "write_note"]
         if self.has_documents:
             tools += self.documents.tools()
         if self.has_plan:

@@ -192,15 +192,14 @@ MAX_FILE_BYTES = 4 * MAX_BODY_BYTES  # a note may grow when someone edits it
 PROMPT_MAX_BYTES = 4 * 1024
 MAX_OUTPUT_BYTES = 16 * 1024
 
-NAME_HELP = f"A few words, at most {MAX_NAME_CHARS} characters."
-DESCRIPTION_HELP = f"One line that says what the note is about, at most {MAX_DESCRIPTION_CHARS} characters."
-BODY_HELP = f"The note, in Markdown; at most {MAX_BODY_BYTES:,} bytes."
+NAME_HELP = "A few words."
+DESCRIPTION_HELP = "One line that says what the note is about."
+BODY_HELP = f"Markdown, at most {MAX_BODY_BYTES:,} bytes."
 WRITE = (
-    "Write a note for your own future, which later sessions can search. Good for what was hard to find out, what the "
-    "user prefers, and what was decided and why. Poor for what the project's files already say, for secrets, and for "
-    "what is only true today. A note with the same name is corrected, so search first and keep one note up to date "
-    f"instead of writing a second. Costs a file; at most {MAX_BODY_BYTES:,} bytes. Example: write_note(name="
-    '"test database", description="How to reset the test database", body="Run make reset-db; it takes a minute.").'
+    "Write a note that later sessions can search. Good for what was hard to find out, what the user prefers, and what "
+    "was decided and why. Poor for what the project's files say, for secrets, and for what is only true today. It "
+    'replaces a note with the same name. Example: write_note(name="test database", description="How to reset it", '
+    'body="Run make reset-db.").'
 )
 MARK = "written by an agent, not by the project"
 WARNING = (
@@ -401,7 +400,7 @@ class Notes(FileCorpus):
             name: Annotated[str, NAME_HELP],
             description: Annotated[str, DESCRIPTION_HELP],
             body: Annotated[str, BODY_HELP],
-            type: Annotated[NoteType | None, "fact by default; for an existing note, its current type."] = None,
+            type: NoteType | None = None,
         ) -> WrittenNote:
             return self.write(name, description, body, type)
 

@@ -27,7 +27,7 @@ from onhand.mcp.permissions import CALL_TOOLS, check_call_tool, kind_of
 from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
 from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
-from onhand.mcp.upstream_routes import annotations_of, public_address, public_name
+from onhand.mcp.upstream_routes import SEPARATOR, annotations_of, public_address, public_name
 from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record
 from onhand.text import quantity
@@ -122,7 +122,6 @@ class GatewayTools:
             self.read,
             name=READ_ON,
             description=READ_NEXT,
-            parameters={"handle": {"description": "The handle that the cut-off result names."}},
             read_only=True,
             reads=[],
             max_output_bytes=MAX_KEPT_BYTES,  # a part is as long as the configuration of its server says
@@ -130,12 +129,10 @@ class GatewayTools:
         )
 
     def _make_call_tool(self, name: str, kind: str) -> Tool:
-        described = {"name": "The full name of the tool.", "arguments": "The arguments of the tool."}
         return tool(
             self.call,
             name=name,
             description=CALL[kind],
-            parameters={one: {"description": text} for one, text in described.items()} if kind == READ else {},
             read_only=kind == READ,
             reads=[] if kind == READ else None,
             hints=Hints(destructive=kind == DESTRUCTIVE),
@@ -268,8 +265,9 @@ class Gateway(ProxySurface):
         self.tools = Registry([tools.search_tools, tools.describe_tool, *tools.call_tools.values(), tools.read_on])
         self._call_arguments = {name: ToolArguments(tool) for name, tool in tools.call_tools.items()}
         self._kinds = {name: kind for kind, name in CALL_TOOLS.items()}
-        self._local_tools = {tool.name: tool for tool in local.tools()} if local else {}
-        upstreams.catalog.add(map(catalog_tool, self._local_tools.values()))
+        if local is not None:
+            self._index_local_tools()
+            local.on_changed.append(self._index_local_tools)
         self.instructions = _instructions(upstreams.keys, local)
 
     @property
@@ -312,6 +310,8 @@ class Gateway(ProxySurface):
     ) -> types.ListToolsResult:
         """Return the project's tools, the tools of the gateway, and upstream tools that are always listed."""
         self.register_client(ctx)
+        if self._local is not None:
+            await self._local.refresh()
         listed = self.listed_tools(self.sends_structured(params))
         tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed]
         on_page, cursor = page(tools, params, TOOLS_PER_PAGE)
@@ -346,9 +346,10 @@ class Gateway(ProxySurface):
         `kind` is that of the call tool that was used; it is empty if the client itself used the tool's name.
         """
         name, arguments, is_direct = params.name, params.arguments or {}, not kind
-        if name in self._local_tools and self._local is not None:
+        local = await self._local.find_tool(name) if self._local is not None and SEPARATOR not in name else None
+        if local is not None and self._local is not None:
             if kind:
-                check_call_tool(name, annotations_of(self._local_tools[name]), kind)
+                check_call_tool(name, local.annotations(), kind)
             return await self._local.call_tool(ctx, params)
         try:
             await self.upstreams.wait_until_listed(name)
@@ -453,6 +454,12 @@ class Gateway(ProxySurface):
                 raise
             return await self._local.completion(ctx, params)
         return await self.upstreams.complete(key, ctx, params.model_copy(update={"ref": ref}))
+
+    def _index_local_tools(self) -> None:
+        """Make the project's own tools searchable, and no others that it may have had before."""
+        tools = self._local.tools() if self._local else []
+        self.upstreams.catalog.clear(source="builtin")
+        self.upstreams.catalog.add(map(catalog_tool, tools))
 
     def _always_listed(self) -> list[types.Tool]:
         wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import mimetypes
 import re
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -46,7 +47,8 @@ MAX_LISTED_DOCUMENTS = 500  # the newest; others are found by a search and read 
 MAX_DOCUMENT_BYTES = 1024 * 1024  # of one resource; get_document reads any part
 MAX_SUGGESTIONS = 100  # what the protocol allows
 MAX_SUGGESTION_IDS = 10_000  # ids of documents to choose from; takes a few milliseconds
-TOOLS_TTL_MS = 300_000  # the tools do not change while the server runs
+TOOLS_TTL_S = 300.0  # of a list of tools
+TOOLS_TTL_MS = int(1000 * TOOLS_TTL_S)
 PROGRESS_S = 1.0  # between two progress reports of a long call
 MAX_WAIT_S = 50.0  # for another call to end; common clients give up after 60 s, and their model would not learn why
 
@@ -368,13 +370,25 @@ class LocalSurface(Surface):
     name = "onhand"
 
     def __init__(
-        self, registry: Registry, resources: LocalResources, version: str, is_structured: bool = False
+        self,
+        registry: Registry,
+        resources: LocalResources,
+        version: str,
+        is_structured: bool = False,
+        open_registry: Callable[[], Registry] | None = None,
     ) -> None:
-        """With `is_structured`, tools send JSON to every client, and not only to those that ask for it."""
+        """With `is_structured`, tools send JSON to every client, and not only to those that ask for it.
+
+        `open_registry` returns the tools of the project as it is now: tools are offered only if they have something to
+        find, which may change.
+        """
         self.registry = registry
         self.resources = resources
         self.version = version
         self.is_structured = is_structured
+        self.on_changed: list[Callable[[], object]] = []  # called when there are other tools
+        self._open_registry = open_registry
+        self._expires = time.monotonic() + TOOLS_TTL_S
         searches = [tool.name for tool in sorted(registry, key=lambda tool: tool.name) if "search" in tool.name]
         self.instructions = INSTRUCTIONS.format(searches=", ".join(searches)) if searches else None
 
@@ -405,8 +419,28 @@ class LocalSurface(Surface):
         return known.input_schema if known else None
 
     def tools(self, is_structured: bool = False) -> list[types.Tool]:
-        """Return every tool, sorted by name: the same bytes for as long as the server runs."""
+        """Return every tool, sorted by name: the same bytes until `refresh` finds other tools."""
         return [describe_tool(tool, is_structured) for tool in sorted(self.registry, key=lambda tool: tool.name)]
+
+    async def refresh(self, at_once: bool = False) -> None:
+        """Look for other tools if the last list has expired, or `at_once`.
+
+        A list lasts as long as it says, and what a client does on its connection never changes it.
+        """
+        if self._open_registry is None or (time.monotonic() < self._expires and not at_once):
+            return
+        self._expires = time.monotonic() + TOOLS_TTL_S
+        registry = await run_in_thread(self._open_registry)
+        if registry.names() != self.registry.names():
+            self.registry = registry
+            for on_changed in self.on_changed:
+                on_changed()
+
+    async def find_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name, even if it is not listed because it is new."""
+        if name not in self.registry:
+            await self.refresh(at_once=True)
+        return self.registry.get(name)
 
     def prompts(self) -> list[types.Prompt]:
         """Return the prompts that a person may start with."""
@@ -417,11 +451,13 @@ class LocalSurface(Surface):
     ) -> types.ListToolsResult:
         """Return every tool on one page."""
         _require_no_cursor(params)
+        await self.refresh()
         tools = self.tools(self.sends_structured(params))
         return types.ListToolsResult(tools=tools, ttl_ms=TOOLS_TTL_MS, cache_scope="private")
 
     async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return the result of the registry."""
+        await self.find_tool(params.name)
         async with _reported_progress(ctx, params.name) as progress:
             (result,) = await self.registry.dispatch(
                 [Call(params.name, params.arguments)], max_wait_s=MAX_WAIT_S, on_wait=progress.set_waits_for
@@ -498,13 +534,17 @@ class LocalSurface(Surface):
 
 def describe_tool(tool: Tool, is_structured: bool = False) -> types.Tool:
     """Return a tool as the protocol lists it; its output schema is for clients that receive structured content."""
+    hints = tool.annotations()
+    if tool.read_only:  # then the protocol gives the hints about changes no meaning
+        del hints["destructiveHint"], hints["idempotentHint"]
+    elif not hints["idempotentHint"]:  # which is the default
+        del hints["idempotentHint"]
     return types.Tool(
         name=tool.name,
-        title=tool.name.replace("_", " ").capitalize(),
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema if is_structured else None,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations()),
+        annotations=types.ToolAnnotations.model_validate(hints),
         _meta=ALWAYS_LOAD,
     )
 

@@ -33,14 +33,13 @@ MAX_OUTPUT_BYTES = 64 * 1024
 MAX_LISTED = 10  # names in a sentence
 
 SEARCH = (
-    "Find tools by what they do. Say what you want to do in a few words; or use select:NAME,NAME to name tools, +word "
-    "for a word that the name must contain, server:NAME before the words to search one server, re:PATTERN for names. "
-    "Good for words, names and arguments in any spelling; a query that fits nothing finds nothing. {next} "
-    'A search is local and costs about 250 tokens{cost}. Example: search_tools(query="create a pull request").'
+    "Find tools by what they do: say in a few words what you want to do. Or use select:NAME,NAME for tools by name, "
+    "+word for a word that the name must contain, server:NAME to search one server, re:PATTERN for names. {next} A "
+    'search costs about 250 tokens{cost}. Example: search_tools(query="create a pull request").'
 )
 DESCRIBE = (
-    "Return the full definition of one tool, with the description of every argument{effect}. Only needed when the "
-    'one-line signature is not enough. Example: describe_tool(name="{example}").'
+    "Return the full definition of a tool{effect}, when its one-line signature is not enough. Example: "
+    'describe_tool(name="{example}").'
 )
 FOUND_ARE_LOADED = "The tools found are loaded and can be called at once, in the same turn; searching again pages on."
 
@@ -115,7 +114,6 @@ def make_search_tool(search: Callable[..., Any], *, what_next: str, cost: str = 
         name="search_tools",
         description=" ".join(filter(None, [SEARCH.format(next=what_next, cost=cost), about])),
         parameters={
-            "query": {"description": "What you want to do, or select:NAME,NAME."},
             "limit": {"minimum": 1, "maximum": MAX_LIMIT},
         },
         read_only=True,  # it only changes which tools may be called
@@ -131,7 +129,6 @@ def make_describe_tool(describe: Callable[..., Any], *, example: str, effect: st
         describe,
         name="describe_tool",
         description=DESCRIBE.format(example=example, effect=effect),
-        parameters={"name": {"description": "The name of the tool."}},
         read_only=True,
         reads=[],
         max_output_bytes=MAX_OUTPUT_BYTES,

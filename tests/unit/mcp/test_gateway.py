@@ -11,10 +11,15 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
+from onhand.doors import mcp_surface
 from onhand.mcp.gateway import Gateway, explain_refusal
+from onhand.mcp.local import LocalSurface
+from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstreams import SEARCH_WAIT_S, Upstreams
+from onhand.project import Project, load_config
 from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.loading import ESTIMATE
 from rawmcp import JSON
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
@@ -49,6 +54,23 @@ def test_the_tool_list_has_the_same_bytes_before_and_after_every_search(
             assert [tool["name"] for tool in json.loads(before)["tools"]] == [
                 *("search_tools", "describe_tool", "call_tool", "call_tool_write", "call_tool_destructive", "read_on")
             ]
+
+    anyio.run(main)
+
+
+@requirement("mcp.empty-corpora-cost-nothing")
+def test_the_tools_of_an_empty_project_cost_at_most_900_tokens(tmp_path: Path) -> None:
+    keys = ("filesystem", "github", "memory", "fetch", "time", "playwright")
+
+    async def main() -> None:
+        local = mcp_surface(Project(load_config(str(tmp_path))))
+        assert isinstance(local, LocalSurface)
+        registry = Upstreams([ServerConfig(key, url="http://127.0.0.1:9/mcp") for key in keys])
+        async with Client(build_server(Gateway(registry, local)), cache=None) as client:
+            tools = (await client.list_tools()).tools
+            assert "write_note" in [tool.name for tool in tools]
+            listed = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools]
+            assert sum(map(ESTIMATE.tokens, listed)) <= 900
 
     anyio.run(main)
 
