@@ -100,7 +100,7 @@ def test_each_kind_of_tool_is_called_with_its_own_call_tool_and_no_other(
             assert {
                 name: (listed[name].read_only_hint, listed[name].destructive_hint) for name in CALL_TOOLS.values()
             } == {
-                "call_tool": (True, False),
+                "call_tool": (True, None),
                 "call_tool_write": (False, False),
                 "call_tool_destructive": (False, True),
             }
