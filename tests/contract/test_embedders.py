@@ -127,7 +127,7 @@ def test_a_kind_that_does_not_exist_is_refused(embedder: Embedder) -> None:
 
 @requirement("embed.contract")
 @pytest.mark.parametrize("texts", ["one text", [b"bytes"], ["a text", None]])
-def test_what_is_no_list_of_texts_is_refused(embedder: Embedder, texts: Any) -> None:
+def test_what_is_not_a_list_of_texts_is_refused(embedder: Embedder, texts: Any) -> None:
     with pytest.raises(InputError, match="embed takes"):
         embedder.embed(texts)
 

@@ -77,7 +77,7 @@ def test_without_tools_or_a_system_text_nothing_is_said_of_them(form: Format) ->
 
 @pytest.mark.parametrize("said", [None, 7, [], {}, "", [None], {"content": [None, 3]}, {"tool_calls": [{}]}])
 @requirement("formats.round-trip")
-def test_whatever_is_no_message_is_read_as_one_without_calls(form: Format, said: object) -> None:
+def test_whatever_is_not_a_message_is_read_as_one_without_calls(form: Format, said: object) -> None:
     assert form.read(said) == Message("assistant")
 
 

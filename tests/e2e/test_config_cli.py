@@ -89,7 +89,7 @@ def test_a_directory_whose_name_is_not_text_is_an_ordinary_directory(tmp_path: P
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close differently on Windows")
-def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_reader_that_goes_away_is_not_a_failure(tmp_path: Path, environ: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     try:

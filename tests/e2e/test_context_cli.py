@@ -167,7 +167,7 @@ def test_an_interrupt_exits_130_without_a_traceback(environ: dict[str, str], pro
 @posix
 @requirement("cli.broken-pipe-and-interrupt")
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-def test_a_reader_that_goes_away_is_no_failure(environ: dict[str, str], project: Path, command: list[str]) -> None:
+def test_a_reader_that_goes_away_is_not_a_failure(environ: dict[str, str], project: Path, command: list[str]) -> None:
     many_pages(project)
     for words in (["search", "zebra", "-k", "60"], ["search", "zebra", "--json"], ["manifest"], ["show"], ["--help"]):
         read, write = os.pipe()
@@ -190,7 +190,7 @@ def test_a_reader_that_goes_away_is_no_failure(environ: dict[str, str], project:
 @posix
 @requirement("cli.broken-pipe-and-interrupt")
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-def test_a_reader_that_goes_away_in_the_middle_is_no_failure(
+def test_a_reader_that_goes_away_in_the_middle_is_not_a_failure(
     environ: dict[str, str], project: Path, command: list[str]
 ) -> None:
     many_pages(project)

@@ -278,7 +278,7 @@ def test_a_flipped_bit_is_found_or_an_error_and_never_another_text() -> None:
     assert outcome.found >= outcome.in_our_data * 0.98  # the rest falls on what is dead already
 
 
-def test_a_file_of_another_ranking_is_indexed_anew_once(tmp_path: Path) -> None:
+def test_a_file_of_another_ranking_is_reindexed_once(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "index.db", get_ranking("seed"))
     put(store, "a", "b")
     assert [part.field for part in store.keyword("words")[0].contributions] == ["text"]

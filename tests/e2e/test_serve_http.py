@@ -123,7 +123,7 @@ def test_other_methods_are_refused_and_no_other_site_is_let_in(server: Http, met
         (b'{"jsonrpc":"2.0","id":null,"method":"initialize"}', 400, -32600, None),
     ],
 )
-def test_a_body_that_is_no_message_is_answered_with_its_id_where_that_can_be_read(
+def test_a_body_that_is_not_a_message_is_answered_with_its_id_where_that_can_be_read(
     server: Http, body: bytes, status: int, code: int, request_id: int | None
 ) -> None:
     reply = server.send(body)
@@ -247,7 +247,7 @@ def test_who_has_the_token_is_served_under_any_name_but_no_other_site_is() -> No
         assert server.send(rawmcp.initialize(), {**given, "Authorization": ""}).status == 401
 
 
-def test_a_taken_port_is_told_of(server: Http) -> None:
+def test_a_taken_port_is_reported(server: Http) -> None:
     command = [sys.executable, "-m", "onhand", "serve", "--root", str(rawmcp.SAMPLE), "--http", str(server.port)]
     done = subprocess.run(
         command, env=rawmcp.environ(), capture_output=True, encoding="utf-8", timeout=rawmcp.WAIT_S, check=False

@@ -26,7 +26,7 @@ def codes(answers: list[dict[str, Any]]) -> list[tuple[Any, int | None]]:
 
 
 @requirement("mcp.malformed-is-answered")
-def test_a_session_outlives_every_line_that_is_no_message_and_each_is_answered() -> None:
+def test_a_session_outlives_every_line_that_is_not_a_message_and_each_is_answered() -> None:
     with rawmcp.opened() as server:
         assert codes(server.answers(b'{"jsonrpc":"2.0",')) == [(None, -32700)]
         assert codes(server.answers(b"[]")) == [(None, -32600)]

@@ -159,7 +159,7 @@ def test_text_that_a_page_hides_is_flagged(fetched: dict[str, Any]) -> None:
     assert (variants["text"], variants["notes"]) == ("葛\U000e0100飾 ❤\ufe0f", [])
 
 
-def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
+def test_what_is_not_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
     page = fetched["results"][f"{HOST}/image"]
     assert (page["text"], page["content_type"]) == ("", "image/png")
     assert "not text but image/png" in page["notes"][0]

@@ -30,7 +30,7 @@ phrases = Phrases()
 @requirement("documents.bad-input")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("case", each("files"))
-def test_a_file_is_read_whole_or_told_of(case: Case, tmp_path: Path) -> None:
+def test_a_file_is_read_whole_or_reported(case: Case, tmp_path: Path) -> None:
     assert case.expected in ("accept", "bounded", "reject"), "teach this runner what to expect"
     phrases.act(case, tmp_path)
 

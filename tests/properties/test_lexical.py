@@ -98,7 +98,7 @@ def test_the_words_of_a_text_are_those_between_its_white_space(text: str, tokeni
 
 
 @requirement("lexical.incremental")
-def test_after_any_changes_the_index_is_as_if_built_anew() -> None:
+def test_after_any_changes_the_index_is_as_if_built_again() -> None:
     run_state_machine_as_test(Changes, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))
 
 

@@ -209,7 +209,7 @@ def test_an_address_may_leave_out_its_host_or_its_port(text: str, address: tuple
         "h:9999999",
     ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_what_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not HOST:PORT"):
         parse_listen_address(text, 8321)
 
@@ -239,7 +239,7 @@ def test_a_token_that_can_be_guessed_is_refused_everywhere() -> None:
 
 
 @requirement("grpc.security")
-def test_a_token_is_named_by_its_variable_and_a_line_end_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_named_by_its_variable_and_a_line_end_is_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", f"{TOKEN}\n")
     monkeypatch.setenv("EMPTY", " ")
     assert (read_token(""), read_token("A_TOKEN")) == ("", TOKEN)

@@ -31,7 +31,7 @@ def test_an_exception_among_what_is_closed_is_refused_and_says_where_it_belongs(
     assert PathRules(allow=("!a",)).validate() == PathRules(allow=("!a",))
 
 
-def test_what_names_one_path_is_told_from_patterns_comments_and_what_leads_elsewhere() -> None:
+def test_what_names_one_path_is_distinguished_from_patterns_comments_and_what_leads_elsewhere() -> None:
     lines = [
         "/conf/prod.toml",
         "secrets.yml ",

@@ -131,7 +131,7 @@ def test_a_named_directory_counts_also_inside_a_configured_project(write: Write)
 
 
 @requirement("cli.root")
-def test_a_name_that_is_no_directory_is_refused(write: Write) -> None:
+def test_a_name_that_is_not_a_directory_is_refused(write: Write) -> None:
     write("file.md", "# Zebra\n")
     for name in ("file.md", "missing", ""):
         with pytest.raises(InputError, match="is not a directory: pass a project, or a directory of context files"):

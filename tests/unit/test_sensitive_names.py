@@ -34,7 +34,7 @@ def test_a_name_of_several_parts_is_hidden_in_its_own_directory_alone() -> None:
     assert not is_hidden_from_commands("gh", "/w/other.config", is_directory=True)
 
 
-def test_directories_and_files_are_told_apart() -> None:
+def test_directories_and_files_are_distinguished() -> None:
     assert is_hidden_from_commands(".ssh", "/w", is_directory=True)
     assert not is_hidden_from_commands(".env", "/w", is_directory=True)  # a virtual environment, as some call it
     assert not is_hidden_from_commands("test.key", "/w", is_directory=True)

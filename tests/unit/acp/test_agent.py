@@ -215,7 +215,7 @@ def test_cancel_while_servers_connect_answers_cancelled(tmp_path: Path, ended_by
 
 
 @requirement("acp.updates")
-def test_calls_with_reused_ids_are_told_apart(tmp_path: Path) -> None:
+def test_calls_with_reused_ids_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("b\n", encoding="utf-8")
     script: list[Line] = [

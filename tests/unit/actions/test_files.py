@@ -90,7 +90,7 @@ def test_a_range_that_is_none_is_refused_with_the_reason(workspace: Workspace) -
         ("日本\n".encode("shift_jis"), 1, None),
     ],
 )
-def test_lines_and_letters_are_told_apart_by_what_is_there(
+def test_lines_and_letters_are_distinguished_by_what_is_there(
     workspace: Workspace, root: Path, content: bytes, lines: int, shown: str | None
 ) -> None:
     (root / "file").write_bytes(content)
@@ -254,7 +254,7 @@ def test_a_hard_link_is_replaced_and_what_it_shares_stays(workspace: Workspace, 
 
 @requirement("actions.write-file")
 @pytest.mark.timeout(20)
-def test_what_is_no_file_or_not_to_be_written_is_left_alone(workspace: Workspace, root: Path, five: Path) -> None:
+def test_what_is_not_a_file_or_not_to_be_written_is_left_alone(workspace: Workspace, root: Path, five: Path) -> None:
     os.mkfifo(root / "pipe")
     five.chmod(0o444)
     for path, reason in (("pipe", "a pipe"), ("sub", "a directory"), ("five.txt", "read-only by its mode")):
@@ -279,7 +279,7 @@ def test_too_large_a_content_is_not_written(workspace: Workspace, root: Path, fi
 
 
 @requirement("actions.write-file")
-def test_a_change_by_somebody_else_meanwhile_is_not_lost(workspace: Workspace, five: Path) -> None:
+def test_a_change_by_someone_else_meanwhile_is_not_lost(workspace: Workspace, five: Path) -> None:
     place = workspace.resolve_for_writing("five.txt")
     with files.open_target(workspace, place, "five.txt") as found:
         five.write_text("somebody was quicker", encoding="utf-8")
@@ -289,7 +289,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_lost(workspace: Workspace, f
 
 
 @requirement("actions.write-file")
-def test_a_change_by_somebody_else_while_a_file_is_written_is_not_lost(
+def test_a_change_by_someone_else_while_a_file_is_written_is_not_lost(
     workspace: Workspace, five: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = os.fsync

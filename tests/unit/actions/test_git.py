@@ -256,7 +256,7 @@ def test_what_is_a_path_and_a_revision_is_not_guessed_between(workspace: Workspa
 
 @requirement("actions.git-read-only")
 @pytest.mark.parametrize("name", ["main", "npm/@types/node", "fix/#12;a=b", "größer", "user's(a).remote"])
-def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
+def test_a_branch_is_reported_with_what_it_follows(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
     run("branch", "-m", name)
     run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
     run("config", "--add", "remote.origin.fetch", "+refs/pull/*:refs/remotes/pull/*")

@@ -212,7 +212,7 @@ def _common_outside_behind_a_space(git_directory: Path, outside: Path) -> None:
         *(_outside_behind_a_space, _common_outside_behind_a_space),
     ],
 )
-def test_no_commit_of_a_submodule_is_told_from_outside(
+def test_no_commit_of_a_submodule_is_shown_from_outside(
     workspace: Workspace,
     with_submodule: Path,
     environ: dict[str, str],
@@ -232,7 +232,7 @@ def test_no_commit_of_a_submodule_is_told_from_outside(
 
 
 @requirement("actions.git-read-only")
-def test_a_new_commit_of_a_submodule_is_told(workspace: Workspace, with_submodule: Path, run: Git) -> None:
+def test_a_new_commit_of_a_submodule_is_reported(workspace: Workspace, with_submodule: Path, run: Git) -> None:
     run("commit", "-q", "--allow-empty", "-m", "y", cwd=with_submodule / "inner")
     assert " M inner\n" in said(workspace, "status", "-s")
     assert "+Subproject commit " in said(workspace, "diff", "inner")
@@ -361,9 +361,7 @@ def test_status_tells_what_is_going_on(workspace: Workspace, repository: Path, r
 @pytest.mark.parametrize(
     ("secret", "why"), [(".env", "is closed"), ("../outside/secret.txt", "outside of the workspace")]
 )
-def test_what_is_going_on_is_not_told_from_elsewhere(
-    workspace: Workspace, repository: Path, secret: str, why: str
-) -> None:
+def test_what_is_going_on_is_not_shown_elsewhere(workspace: Workspace, repository: Path, secret: str, why: str) -> None:
     going_on = repository / ".git" / "rebase-merge"
     going_on.mkdir()
     for name in ("interactive", "onto"):
@@ -756,7 +754,7 @@ def test_what_was_closed_before_it_was_renamed_does_not_come_to_light(
 
 
 @requirement("actions.git-read-only")
-def test_a_commit_that_is_no_merge_is_shown_with_what_was_renamed(
+def test_a_commit_that_is_not_a_merge_is_shown_with_what_was_renamed(
     workspace: Workspace, repository: Path, run: Git
 ) -> None:
     run("mv", "sub/ok.txt", "sub/moved.txt")

@@ -97,7 +97,7 @@ def test_a_line_begins_behind_a_mark_and_ends_before_a_carriage_return(lines: Gr
     assert [match.line for match in lines(r"\r$").matches] == [1, 2, 3]
 
 
-def test_the_cap_is_of_all_files_together_and_is_told(lines: Grep, tree: Tree) -> None:
+def test_the_cap_is_of_all_files_together_and_is_reported(lines: Grep, tree: Tree) -> None:
     tree({f"{number}.txt": "x\nx\nx\n" for number in range(5)})
     found = lines("x", limit=4)
     assert [(match.file, match.line) for match in found.matches] == [
@@ -127,7 +127,7 @@ def test_what_is_ignored_hidden_closed_binary_or_outside_is_not_searched(
 
 @requirement("actions.pattern-is-no-option")
 @pytest.mark.parametrize("pattern", ["--pre=touch", "-e", "--help", "-", "--", "-v", "--no-ignore"])
-def test_a_pattern_or_path_with_dashes_is_no_option(lines: Grep, tree: Tree, pattern: str) -> None:
+def test_a_pattern_or_path_with_dashes_is_not_an_option(lines: Grep, tree: Tree, pattern: str) -> None:
     root = tree({"a.txt": f"before {pattern} after\nother\n", "-rf": f"{pattern}\n", "--files": f"{pattern}\n"})
     assert [match.file for match in lines(pattern).matches] == ["--files", "-rf", "a.txt"]
     assert [match.line for match in lines(pattern, "-rf").matches] == [1]
@@ -161,7 +161,7 @@ def test_a_name_that_ends_in_two_dots_is_found(
     assert [match.file for match in lines("x", **filters).matches] == files
 
 
-def test_a_file_with_a_nul_anywhere_is_no_text(lines: Grep, tree: Tree) -> None:
+def test_a_file_with_a_nul_anywhere_is_not_text(lines: Grep, tree: Tree) -> None:
     tree({"late": b"x\n" * 100_000 + b"\0", "middle": b"y\n" * 50_000 + b"\0\nx\n", "none": b"x\n" * 3})
     assert {match.file for match in lines("x", limit=1000).matches} == {"none"}
 
@@ -191,7 +191,7 @@ def test_files_that_cannot_be_read_are_counted_and_the_first_are_named(lines: Gr
     assert told.endswith("and 1 more]")
 
 
-def test_a_file_that_is_written_to_all_the_time_is_told_of(
+def test_a_file_that_is_written_to_all_the_time_is_reported(
     lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, read = tree({"a.log": "x\n", "b.log": "x\n"}), os.read
@@ -237,7 +237,7 @@ def test_odd_lines_of_a_gitignore_file_leave_out_what_git_leaves_out(
     assert [match.file for match in answer.matches] == sorted({"a.txt", "b.txt", "d/c.txt", "sub/ok.txt"} - {*left_out})
 
 
-def test_a_gitignore_that_is_no_file_says_nothing_and_stops_nobody(lines: Grep, tree: Tree) -> None:
+def test_a_gitignore_that_is_not_a_file_says_nothing_and_stops_nobody(lines: Grep, tree: Tree) -> None:
     root = tree({"rules": "*.txt\n", "a.txt": "x", "d/b.txt": "x", "e/c.txt": "x"})
     (root / ".gitignore").symlink_to("rules")
     os.mkfifo(root / "d" / ".gitignore")  # whoever opens it waits for ever
@@ -246,7 +246,7 @@ def test_a_gitignore_that_is_no_file_says_nothing_and_stops_nobody(lines: Grep, 
     assert ([match.file for match in answer.matches], answer.notes) == (["a.txt", "d/b.txt", "e/c.txt"], ())
 
 
-def test_directories_that_are_too_deep_are_told_of(lines: Grep, tree: Tree) -> None:
+def test_directories_that_are_too_deep_are_reported(lines: Grep, tree: Tree) -> None:
     tree({"a.txt": "x\n", "d/" * (MAX_DEPTH - 1) + "b.txt": "x\n", "d/" * (MAX_DEPTH + 1) + "c.txt": "x\n"})
     answer = lines("x", glob="*.txt")
     assert [match.file.rpartition("/")[2] for match in answer.matches] == ["a.txt", "b.txt"]
@@ -254,7 +254,7 @@ def test_directories_that_are_too_deep_are_told_of(lines: Grep, tree: Tree) -> N
 
 
 @pytest.mark.parametrize("size", [1, 250])
-def test_directories_whose_paths_are_too_long_are_told_of(lines: Grep, root: Path, size: int) -> None:
+def test_directories_whose_paths_are_too_long_are_reported(lines: Grep, root: Path, size: int) -> None:
     number = os.open(root, os.O_RDONLY)
     for _ in range(20):  # in steps: no call takes the whole path
         with open("x" * size, "wb", opener=lambda name, flags: os.open(name, flags, dir_fd=number)) as file:  # noqa: B023
@@ -276,7 +276,7 @@ def test_without_re2_the_extra_is_named(workspace: Workspace, monkeypatch: pytes
         grep(workspace, "x")
 
 
-def test_a_line_that_is_too_long_for_a_pattern_is_told_of(
+def test_a_line_that_is_too_long_for_a_pattern_is_reported(
     lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grepping, "STEPS_AT_ONCE", 0)
@@ -394,7 +394,7 @@ def test_a_large_pattern_is_searched_for_piece_by_piece_and_finds_the_same() -> 
     assert numbers(LARGE, content) == [1, 701, 702, 1500]
 
 
-def test_a_line_that_would_take_too_long_is_told_after_those_before_it() -> None:
+def test_a_line_that_would_take_too_long_is_reported_after_those_before_it() -> None:
     lines = LinePattern(LARGE).lines(b"needle\n" + b"x" * (64 << 20))
     assert next(lines).number == 1
     with pytest.raises(InputError, match="too long for such a large pattern"):

@@ -92,7 +92,7 @@ def test_a_job_that_the_machine_cannot_start_says_why(tmp_path: Path) -> None:
     jobs.close()
 
 
-def test_a_job_or_stream_that_is_not_there_is_told(jobs: Jobs, tmp_path: Path) -> None:
+def test_a_job_or_stream_that_is_not_there_is_reported(jobs: Jobs, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="existing jobs: none"):
         jobs.output("job-9")
     job = jobs.start("true", cwd=str(tmp_path))

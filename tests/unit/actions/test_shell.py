@@ -103,7 +103,7 @@ print(*who, ran.ended_by, *ran.notes, sep="|")
 @requirement("actions.shell-timeout")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make a sudo")
 @pytest.mark.parametrize(("before", "after"), [("exec", ""), ("echo mine;", "; echo mine")])
-def test_what_became_another_users_is_told_of_and_not_waited_for(before: str, after: str) -> None:
+def test_what_became_another_users_is_reported_and_not_waited_for(before: str, after: str) -> None:
     with workplace() as place:
         sudo = place / "sudo"
         shutil.copy(python_inside(), sudo)
@@ -138,7 +138,7 @@ def test_who_was_killed_and_takes_its_time_is_not_taken_for_another_users() -> N
     assert process.returncode == -signal.SIGKILL
 
 
-def test_an_exit_code_of_143_is_no_timeout(tmp_path: Path) -> None:
+def test_an_exit_code_of_143_is_not_a_timeout(tmp_path: Path) -> None:
     ran = run_command("exit 143", cwd=str(tmp_path))
     assert (ran.exit_code, ran.ended_by) == (143, "")
     assert run_command("kill -TERM $$", cwd=str(tmp_path)).exit_code == 143
@@ -237,7 +237,7 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, timeout_s: float) -> Non
         run_command("true", cwd=str(tmp_path), timeout_s=timeout_s)
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a directory"):
         run_command("true", cwd=str(tmp_path / "none"))
 
@@ -301,7 +301,7 @@ def test_nothing_is_lost_before_a_character_that_is_not_complete_yet(tmp_path: P
 
 
 @requirement("actions.shell-output")
-def test_output_whose_file_somebody_removed_is_told_to_be_gone(tmp_path: Path) -> None:
+def test_output_whose_file_someone_removed_is_told_to_be_gone(tmp_path: Path) -> None:
     captured = CapturedOutput(str(tmp_path / "out"), 10)
     captured.add(b"x" * 1000)
     captured.finish()
@@ -312,7 +312,7 @@ def test_output_whose_file_somebody_removed_is_told_to_be_gone(tmp_path: Path) -
 
 
 @requirement("actions.shell-output")
-def test_a_byte_that_is_no_text_costs_no_more_than_its_place(tmp_path: Path) -> None:
+def test_a_byte_that_is_not_text_costs_no_more_than_its_place(tmp_path: Path) -> None:
     captured = CapturedOutput(str(tmp_path / "out"), 300)
     captured.add(b"\xff" + b"x" * 1000 + b"\xff")
     captured.finish()

@@ -176,7 +176,7 @@ def test_an_answer_says_when_only_a_part_of_the_output_is_kept(registry: Registr
 
 
 @requirement("actions.shell-output")
-def test_output_that_is_no_text_fits_too_with_both_streams_and_is_read_without_a_gap(registry: Registry) -> None:
+def test_output_that_is_not_text_fits_too_with_both_streams_and_is_read_without_a_gap(registry: Registry) -> None:
     command = "yes $(printf '\\377') | head -c 28000; yes $(printf '\\376') | head -c 28000 >&2"
     result = registry.call("run_command", {"command": command})
     assert result.truncated_bytes == 0

@@ -105,7 +105,7 @@ def test_a_model_is_told_of_further_roots_before_and_after_it_asks_for_what_is_o
         ("edit_file", {"path": "sub/ok.txt", "old_string": "ok", "new_string": "no"}),
     ],
 )
-def test_that_the_workspace_went_away_is_told_by_every_tool(
+def test_that_the_workspace_went_away_is_reported_by_every_tool(
     registry: Registry, root: Path, name: str, arguments: dict[str, Any]
 ) -> None:
     shutil.rmtree(root)
@@ -354,7 +354,7 @@ def test_only_what_writes_says_that_it_writes(registry: Registry) -> None:
 
 
 @requirement("actions.read-file", "actions.write-file")
-def test_a_file_whose_name_is_no_text_is_known_by_what_is_shown_of_it(registry: Registry, root: Path) -> None:
+def test_a_file_whose_name_is_not_text_is_known_by_what_is_shown_of_it(registry: Registry, root: Path) -> None:
     directory = os.path.join(os.fsencode(root), b"caf\xe9")
     try:
         os.mkdir(directory)

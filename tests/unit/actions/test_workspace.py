@@ -109,7 +109,7 @@ def test_a_malformed_path_is_refused_with_the_reason(workspace: Workspace, path:
 
 
 @pytest.mark.parametrize("sent", [42, None, ["sub"], b"sub/ok.txt"])
-def test_what_is_no_text_is_refused(workspace: Workspace, sent: object) -> None:
+def test_what_is_not_text_is_refused(workspace: Workspace, sent: object) -> None:
     with pytest.raises(InputError):
         workspace.resolve(sent)  # type: ignore[arg-type]
 
@@ -327,7 +327,7 @@ def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
         Workspace(tmp_path / "missing")
 
 
-def test_where_nothing_can_be_written_is_told_with_what_to_do() -> None:
+def test_where_nothing_can_be_written_is_reported_with_what_to_do() -> None:
     with (
         pytest.raises(InputError, match="read-only file system; nothing was written: continue without it"),
         explain_os_errors("a.txt"),

@@ -182,7 +182,7 @@ def test_no_directory_and_an_empty_one_are_misses(run: Run, project: Path) -> No
 
 
 @pytest.mark.usefixtures("pages")
-def test_a_manifest_without_room_is_told_from_one_with_nothing_to_list(
+def test_a_manifest_without_room_is_distinguished_from_one_with_nothing_to_list(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ONHAND_CONTEXT_MANIFEST_MAX_TOKENS", "10")
@@ -275,7 +275,7 @@ def test_root_may_be_a_project_or_a_directory_of_pages(run: Run, tmp_path: Path,
 
 @requirement("cli.root", "cli.usage-error")
 @pytest.mark.parametrize("verb", [["search", "zebra"], ["show"], ["manifest"]])
-def test_a_root_that_is_no_directory_exits_2(run: Run, project: Path, verb: list[str]) -> None:
+def test_a_root_that_is_not_a_directory_exits_2(run: Run, project: Path, verb: list[str]) -> None:
     (project / "file.md").write_text("# Zebra\n", encoding="utf-8")
     for name in ("missing", "file.md", "nul\0"):
         done = run("context", *verb, "--root", name)

@@ -35,7 +35,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @requirement("mcp.imports-are-safe")
-def test_servers_of_a_clone_are_skipped_unless_somebody_consents(run: Run, project: Path) -> None:
+def test_servers_of_a_clone_are_skipped_unless_someone_consents(run: Run, project: Path) -> None:
     write(project / ".mcp.json", {"mcpServers": {"helpful": {"command": "evil"}}})
     write(project.parent / ".cursor/mcp.json", {"mcpServers": {"mine": ECHO}})
     done = run("mcp", "import")

@@ -90,7 +90,7 @@ def test_a_plan_that_is_not_there_is_empty_and_looking_makes_no_file(run: Run, p
     assert list(project.iterdir()) == []
 
 
-def test_another_file_can_be_named_and_one_that_is_no_plan_stays_as_it_is(run: Run, project: Path) -> None:
+def test_another_file_can_be_named_and_one_that_is_not_a_plan_stays_as_it_is(run: Run, project: Path) -> None:
     assert run("plan", "add", "a", "x", "--file", "my.plan").code == 0
     assert run("plan", "show", "--file", "my.plan").out.endswith("- step a: x [ready]\n")
     assert run("plan", "compact", "--file", "my.plan").out == "compacted the file to 1 node\n"

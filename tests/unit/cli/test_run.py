@@ -67,7 +67,7 @@ def test_every_tool_of_the_project_is_there(run: Run, project: Path) -> None:
         (["read_file", '{"path": "\\u001b[2J"}'], "File not found: [U+001B][2J"),
     ],
 )
-def test_what_fails_is_told_and_is_the_exit_code(run: Run, words: list[str], said: str) -> None:
+def test_what_fails_is_reported_and_is_the_exit_code(run: Run, words: list[str], said: str) -> None:
     done = run("run", *words, "--text")
     assert (done.code, done.out) == (1, "")
     assert said in done.err

@@ -169,14 +169,14 @@ def test_a_policy_that_cannot_be_meant_is_wrong_usage(
         ("--read", ""),
     ],
 )
-def test_a_wrong_value_is_told_by_the_name_of_its_flag(
+def test_a_wrong_value_is_reported_by_the_name_of_its_flag(
     flag: str, given: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sandbox", "run", f"{flag}={given}", "--", "true"]) == 2
     assert f"argument {flag}: " in capfd.readouterr().err
 
 
-def test_a_limit_in_the_configuration_that_cannot_be_is_told_by_its_key(
+def test_a_limit_in_the_configuration_that_cannot_be_is_reported_by_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -158,7 +158,7 @@ def test_nothing_in_a_skill_reaches_the_terminal_as_an_order(run: Run, skills: P
         assert "\x07" not in done.out + done.err
 
 
-def test_no_skills_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
+def test_no_skills_are_reported_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for verb in ("list", "validate", "catalog"):
         done = run("skills", verb, "--root", str(tmp_path / "empty"))

@@ -49,7 +49,7 @@ def test_search_prints_hits_with_signatures_as_text_and_as_json(run: Run, catalo
 
 
 @requirement("catalog.cli-search")
-def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, catalog: str) -> None:
+def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_reported(run: Run, catalog: str) -> None:
     answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "bake a cake").out)
     assert answer["hits"] == [] and answer["reason"].startswith("no tool matches")
     done = run("tools", "search", "--catalog", catalog, "select:create_isue")
@@ -59,7 +59,7 @@ def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, 
 
 
 @requirement("catalog.cli-search")
-def test_an_exclusion_of_a_name_that_no_tool_has_is_told_and_harms_nothing(run: Run, catalog: str) -> None:
+def test_an_exclusion_of_a_name_that_no_tool_has_is_reported_and_harms_nothing(run: Run, catalog: str) -> None:
     done = run("tools", "search", "--catalog", catalog, "--exclude", "list_pull", "--exclude", "create_issue", "pulls")
     assert (done.code, done.out.startswith("1. list_pulls()")) == (0, True)
     note = "--exclude 'list_pull' has no effect: no tool has that name"
@@ -135,7 +135,7 @@ def test_a_person_is_told_what_is_not_there_and_what_is(run: Run, catalog: str, 
 
 
 @requirement("catalog.cli-search")
-def test_a_page_that_is_not_the_last_is_told(run: Run, project: Path) -> None:
+def test_a_page_that_is_not_the_last_is_reported(run: Run, project: Path) -> None:
     for number, page in enumerate(
         [{**GITHUB, "nextCursor": "2"}, {"jsonrpc": "2.0", "result": {**GITHUB, "nextCursor": "2"}}]
     ):

@@ -58,7 +58,7 @@ def test_wrong_options_are_refused_with_those_there_are(
     assert said in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_catalog_is_refused_and_what_is_no_tool_is_warned_of(
+def test_a_file_that_is_not_a_catalog_is_refused_and_what_is_not_a_tool_is_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "tools.json"

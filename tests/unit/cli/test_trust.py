@@ -320,7 +320,7 @@ def test_a_secret_in_a_server_file_is_not_printed(run: Run, project: Path) -> No
 
 
 @requirement("config.secrets-are-never-shown")
-def test_a_secret_that_has_changed_is_told_but_not_printed(run: Run, project: Path) -> None:
+def test_a_secret_that_has_changed_is_reported_but_not_printed(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[mcp]\nfiles = ['.mcp.json']\n")
     for header, token in (("one", "three"), ("two", "four")):
         server = {"command": "server", "env": {"A_TOKEN": token}}

@@ -129,7 +129,7 @@ def _device(path: Path) -> None:
 @requirement("config.odd-files-never-hang")
 @pytest.mark.skipif(os.name == "nt", reason="named pipes, devices and links are made differently on Windows")
 @pytest.mark.parametrize("make", [_directory, _loop, _dangling, _device, os.mkfifo])
-def test_what_is_no_regular_file_is_refused_at_once(world: World, make: object) -> None:
+def test_what_is_not_a_regular_file_is_refused_at_once(world: World, make: object) -> None:
     assert callable(make)
     make(world.project / "onhand.toml")
     with pytest.raises(ConfigError, match=r"onhand\.toml cannot be read"):

@@ -106,7 +106,7 @@ def test_a_variable_of_another_purpose_is_left_alone(world: World) -> None:
 
 
 @requirement("config.all-problems-at-once")
-def test_the_problems_of_every_source_are_told_at_once(world: World) -> None:
+def test_the_problems_of_every_source_are_reported_at_once(world: World) -> None:
     user = world.say_as_user("[context]\nlimt = 3\n")
     project = world.say("[context]\nlimit = 'three'\nranking = 'best'\n[contxt]\nroot = 'x'\n")
     with pytest.raises(ConfigError) as caught:
@@ -157,7 +157,7 @@ def test_a_path_the_user_names_may_lead_anywhere_and_is_absolute(world: World, t
     assert world.load(context__root="../elsewhere").context.root == str(world.project.parent.resolve() / "elsewhere")
 
 
-def test_a_start_that_is_no_directory_is_refused(world: World) -> None:
+def test_a_start_that_is_not_a_directory_is_refused(world: World) -> None:
     with pytest.raises(ConfigError, match="nowhere is not a directory"):
         world.load(world.project / "nowhere")
 

@@ -87,7 +87,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(world: World, tex
     assert str(caught.value).endswith(hint)
 
 
-def test_a_section_that_is_no_table_is_refused(world: World) -> None:
+def test_a_section_that_is_not_a_table_is_refused(world: World) -> None:
     world.say("context = 3\n")
     with pytest.raises(ConfigError, match=r"context is 3; expected a table: \[context\]"):
         world.load()

@@ -218,7 +218,7 @@ def test_times_are_dates_or_date_times_with_or_without_a_zone(registry: Registry
 
 @requirement("search.filter-dates")
 @pytest.mark.parametrize("time", ["0000-01-01", "99999-01-01", "yesterday", "", "2026-13-01"])
-def test_what_is_no_time_is_refused_with_an_example(registry: Registry, time: str) -> None:
+def test_what_is_not_a_time_is_refused_with_an_example(registry: Registry, time: str) -> None:
     assert "2026-06-28" in refused(registry, "filter_documents", filter={"created_after": time})
 
 
@@ -242,7 +242,7 @@ def test_min_score_cuts_and_the_answer_says_which_was_used(registry: Registry, i
 
 @requirement("search.min-score")
 @pytest.mark.parametrize("min_score", [-0.1, 1.5, "high", float("nan")])
-def test_a_min_score_that_is_no_share_is_refused(registry: Registry, min_score: Any) -> None:
+def test_a_min_score_that_is_not_a_share_is_refused(registry: Registry, min_score: Any) -> None:
     assert "min_score" in refused(registry, "semantic_search", query="Q3", min_score=min_score)
 
 

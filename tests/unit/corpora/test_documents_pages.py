@@ -28,7 +28,7 @@ def test_without_a_token_it_is_the_first_page(token: str | None) -> None:
 
 
 @requirement("documents.page-tokens")
-def test_a_token_of_other_arguments_is_refused_and_told_apart_from_garbage() -> None:
+def test_a_token_of_other_arguments_is_refused_and_distinguished_from_garbage() -> None:
     token = page_of("", *ARGUMENTS).token_after(10)
     for other in [("semantic", *ARGUMENTS[1:]), ("keyword", "q4", ARGUMENTS[2]), (*ARGUMENTS, 0.5)]:
         with pytest.raises(InputError, match="belongs to a search with other arguments"):
@@ -37,7 +37,7 @@ def test_a_token_of_other_arguments_is_refused_and_told_apart_from_garbage() -> 
 
 @requirement("documents.page-tokens")
 @given(st.text() | st.binary(max_size=20).map(lambda raw: urlsafe_b64encode(raw).decode().rstrip("=")))
-def test_what_somebody_made_up_is_refused_and_never_crashes(token: str) -> None:
+def test_what_someone_made_up_is_refused_and_never_crashes(token: str) -> None:
     if token:
         with pytest.raises(InputError, match="Unknown page_token"):
             page_of(token, *ARGUMENTS)

@@ -113,7 +113,7 @@ def test_segments_are_kept(root: Path, path: Path, monkeypatch: pytest.MonkeyPat
     assert second.reads == []
 
 
-def test_a_touched_file_that_says_the_same_is_no_change(root: Path, path: Path) -> None:
+def test_a_touched_file_that_says_the_same_is_not_a_change(root: Path, path: Path) -> None:
     first = Lines(root, path)
     first.look()
     os.utime(root / "a.md", (1, 1))
@@ -139,7 +139,7 @@ def test_problems_are_kept_and_go_with_their_cause(root: Path, path: Path) -> No
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-def test_names_that_are_no_unicode_or_hold_any_separator_keep_their_documents(root: Path, path: Path) -> None:
+def test_names_that_are_not_unicode_or_hold_any_separator_keep_their_documents(root: Path, path: Path) -> None:
     names = ["a\\b.md", "a\\\\b.md", "a:000000.md", "雨.md", os.fsdecode(b"caf\xe9.md"), "caf\\xe9.md"]
     for name in names:
         (root / name).write_text("tiger\n")
@@ -280,7 +280,7 @@ def test_meanings_are_worked_out_once_and_kept(root: Path, path: Path) -> None:
     assert {layer.name for layer in hits[0].layers} == {"keyword", "semantic"}
 
 
-def test_another_embedder_makes_all_meanings_anew(root: Path, path: Path) -> None:
+def test_another_embedder_recomputes_all_vectors(root: Path, path: Path) -> None:
     Lines(root, path, HashingEmbedder(32)).look()
     other = Lines(root, path, HashingEmbedder(64))
     other.look()

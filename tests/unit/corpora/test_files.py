@@ -391,7 +391,7 @@ def test_byte_order_marks_and_any_line_ends_are_ordinary(project: Project, bom: 
     assert found(project.context().search("zebra")) == [(".AGENTS/page.md", "One")]
 
 
-def test_empty_and_blank_pages_have_nothing_to_find_and_are_no_problem(project: Project) -> None:
+def test_empty_and_blank_pages_have_nothing_to_find_and_are_not_a_problem(project: Project) -> None:
     project.write("empty.md", "")
     project.write("blank.md", "\n \n\t\n")
     result = project.context().search("zebra")

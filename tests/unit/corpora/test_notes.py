@@ -323,14 +323,14 @@ def test_notes_are_for_their_owner_alone(notes: Notes, directory: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"# Only text\n", b"---\nname: x\n---\n", b"---\nname: [x]\ndescription: d\n---\n"]
 )
-def test_a_file_that_is_no_note_is_reported(notes: Notes, directory: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_note_is_reported(notes: Notes, directory: Path, content: bytes) -> None:
     notes.write("a", "zebra", "b")
     (directory / "other.md").write_bytes(content)
     assert [note.name for note in notes.all()] == ["a"]
     assert "has no name or no description" in notes.problems()[0].reason
 
 
-def test_a_note_that_somebody_edited_is_read_leniently_and_reported(notes: Notes, directory: Path) -> None:
+def test_a_note_that_someone_edited_is_read_leniently_and_reported(notes: Notes, directory: Path) -> None:
     directory.mkdir()
     (directory / "a.md").write_bytes(
         b"\xef\xbb\xbf---\r\nname: a\r\ndescription: >-\r\n  zebra\r\n  words\r\n---\r\nbody\r\n"
@@ -388,7 +388,7 @@ def test_what_is_learned_is_kept_for_the_next_process(directory: Path, tmp_path:
 @pytest.mark.parametrize(
     "content", ["Written by hand, zebra.\n", "---\nname: [\n---\nzebra\n", "zebra " * 10_000, "\0zebra"]
 )
-def test_a_file_that_is_no_note_is_not_written_over(notes: Notes, directory: Path, content: str) -> None:
+def test_a_file_that_is_not_a_note_is_not_written_over(notes: Notes, directory: Path, content: str) -> None:
     directory.mkdir()
     by_hand = directory / "test-database.md"
     by_hand.write_text(content, encoding="utf-8")

@@ -107,7 +107,7 @@ def test_a_path_outside_is_refused_and_says_so(root: Path, path: str) -> None:
 
 @requirement("rules.for-path")
 @pytest.mark.parametrize("path", ["", "  ", "a\0b", "a/" * 3000, "half of a pair \ud800"])
-def test_what_is_no_path_is_refused(root: Path, path: str) -> None:
+def test_what_is_not_a_path_is_refused(root: Path, path: str) -> None:
     with pytest.raises(InputError, match="the path is empty, too long"):
         Rules(root).for_path(path)
 
@@ -591,7 +591,7 @@ def test_threads_may_share_rules(root: Path, write: Write) -> None:
 @posix
 @requirement("rules.root-always")
 @pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md", "docs/plan.md"])
-def test_a_link_shows_no_file_that_is_no_page(root: Path, write: Write, name: str) -> None:
+def test_a_link_shows_no_file_that_is_not_a_page(root: Path, write: Write, name: str) -> None:
     write(".env", "PASSWORD=zebra")
     (root / "docs").mkdir()
     if name == "docs/plan.md":
@@ -605,7 +605,7 @@ def test_a_link_shows_no_file_that_is_no_page(root: Path, write: Write, name: st
 
 
 @requirement("rules.references-on-match")
-def test_of_too_many_links_the_roots_are_followed_and_the_rest_is_told(
+def test_of_too_many_links_the_roots_are_followed_and_the_rest_is_reported(
     root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules_module, "MAX_ALL_LINKS", 10)

@@ -157,6 +157,6 @@ def test_no_pattern_takes_forever(pattern: str) -> None:
     assert group.regex.fullmatch("a/" * 2_000 + "c") is None
 
 
-def test_names_that_are_no_unicode_are_compared_too(tmp_path: Path) -> None:
+def test_names_that_are_not_unicode_are_compared_too(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"caf\xe9\n")
     assert IgnoreFiles(str(tmp_path)).ignores("caf\udce9")

@@ -103,7 +103,7 @@ def test_a_file_without_usable_front_matter_is_invalid_and_not_loaded(text: str,
 
 @requirement("skills.validate")
 @pytest.mark.parametrize("text", ["\ufeff" + GOOD, GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD.replace("\n", "\r\n")])
-def test_marks_and_line_ends_of_windows_are_no_mistake(text: str) -> None:
+def test_marks_and_line_ends_of_windows_are_not_a_mistake(text: str) -> None:
     read = text.removeprefix("\ufeff")  # which reading a file takes off
     assert validate_skill(read, "pdf").errors == ()
     assert parse_skill(read, "pdf").description == "Fill in PDF forms."

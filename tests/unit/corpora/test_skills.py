@@ -96,7 +96,7 @@ def test_skills_are_found_in_the_usual_places_of_the_project_and_then_of_the_use
 
 
 @requirement("skills.scan")
-def test_of_two_skills_of_a_name_the_first_counts_and_the_other_is_told_of(project: Path, home: Path) -> None:
+def test_of_two_skills_of_a_name_the_first_counts_and_the_other_is_reported(project: Path, home: Path) -> None:
     skill(home / ".agents/skills", "pdf", "the user's own")
     skill(project / ".claude/skills", "pdf", "the client's")
     skill(project / ".agents/skills", "pdf", "the shared one")
@@ -151,7 +151,7 @@ def test_a_page_that_comes_to_belong_to_another_skill_is_found_as_that_ones(proj
 
 
 @requirement("skills.scan", "skills.confined")
-def test_links_out_of_a_root_are_refused_and_links_between_roots_are_no_news(project: Path, tmp_path: Path) -> None:
+def test_links_out_of_a_root_are_refused_and_links_between_roots_are_not_news(project: Path, tmp_path: Path) -> None:
     outside = skill(tmp_path / "outside", "secret", "zebra")
     shared = skill(project / ".agents/skills", "pdf", "lion")
     claude = project / ".claude/skills"
@@ -186,7 +186,7 @@ def test_a_missing_place_is_empty_and_says_what_to_do(project: Path) -> None:
     assert "put one in .agents/skills" in str(result.reason)
 
 
-def test_a_file_in_other_letters_is_told_of(project: Path) -> None:
+def test_a_file_in_other_letters_is_reported(project: Path) -> None:
     write(project / ".agents/skills/pdf/skill.md", "---\nname: pdf\ndescription: d\n---\n")
     skills = Skills(project)
     assert skills.all() == ()
@@ -194,7 +194,7 @@ def test_a_file_in_other_letters_is_told_of(project: Path) -> None:
 
 
 @requirement("skills.validate")
-def test_what_cannot_be_loaded_is_told_of_and_hides_no_other(project: Path) -> None:
+def test_what_cannot_be_loaded_is_reported_and_hides_no_other(project: Path) -> None:
     root = project / ".agents/skills"
     skill(root, "good", "zebra")
     bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(9))
@@ -413,7 +413,7 @@ def test_nothing_outside_a_skill_is_read_for_it(library: Skills, tmp_path: Path,
 
 
 @requirement("skills.confined")
-def test_links_that_lead_out_or_nowhere_are_told_of_and_a_skill_may_link_to_itself(project: Path) -> None:
+def test_links_that_lead_out_or_nowhere_are_reported_and_a_skill_may_link_to_itself(project: Path) -> None:
     body = (
         "[a](/etc/passwd) [b](../../../../etc/passwd) [c](%2e%2e/%2e%2e/x.md) [d](missing.md) [e](SKILL.md) [f](#top)\n"
         "[g](file:///etc/passwd) [h](https://example.org/x.md) [i](there.md) [j](references/) [k](there.md#x)\n"
@@ -468,7 +468,7 @@ def test_scripts_are_listed_with_what_they_say_and_never_run(project: Path, tmp_
     assert skills.reference_content("pdf", "scripts/fill.sh").text.startswith("#!/bin/sh")
 
 
-def test_more_files_than_are_listed_are_told(project: Path) -> None:
+def test_more_files_than_are_listed_are_reported(project: Path) -> None:
     pdf = skill(project / ".agents/skills", "pdf", "Work with documents.", "# PDF\n")
     for number in range(MAX_LISTED - 1):
         write(pdf / f"assets/{number}.txt", "")
@@ -480,7 +480,7 @@ def test_more_files_than_are_listed_are_told(project: Path) -> None:
     assert f"[more than {MAX_LISTED} files: the rest is not listed]" in read(name="pdf").to_text()
 
 
-def test_more_links_than_are_followed_are_told(project: Path) -> None:
+def test_more_links_than_are_followed_are_reported(project: Path) -> None:
     links = "".join(f"[x{number}](x{number}.md)\n" for number in range(MAX_LINKS + 5))
     skill(project / ".agents/skills", "pdf", "Work with documents.", links)
     skills = Skills(project)
@@ -617,7 +617,7 @@ def test_threads_share_skills(library: Skills) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such names are not allowed there")
-def test_names_that_are_no_unicode_are_found_and_read(project: Path) -> None:
+def test_names_that_are_not_unicode_are_found_and_read(project: Path) -> None:
     place = os.fsencode(project / ".agents/skills") + b"/\xff\xfe"
     os.makedirs(place)
     with open(place + b"/SKILL.md", "wb") as file:

@@ -154,7 +154,7 @@ def test_no_name_or_heading_forges_a_block_in_an_error(root: Path, registry: Reg
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-def test_a_skill_without_a_name_whose_directory_is_no_unicode_can_be_read_by_the_name_that_is_shown(
+def test_a_skill_without_a_name_whose_directory_is_not_unicode_can_be_read_by_the_name_that_is_shown(
     root: Path, registry: Registry
 ) -> None:
     write(root / os.fsdecode(b"caf\xe9") / "SKILL.md", "---\ndescription: quokka\n---\nlemur\n")

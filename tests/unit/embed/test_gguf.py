@@ -114,7 +114,7 @@ def broken(tiny: Path, path: Path, kind: str) -> Path:
 @pytest.mark.parametrize(
     "kind", ["no model", "empty", "cut in the header", "cut in the weights", "version", "endless list"]
 )
-def test_a_file_that_is_no_model_is_a_typed_error(tiny: Path, tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_model_is_a_typed_error(tiny: Path, tmp_path: Path, kind: str) -> None:
     path = broken(tiny, tmp_path / "broken.gguf", kind)
     with pytest.raises(EmbedderError, match=r"broken\.gguf.*[Dd]ownload it again"):
         GgufEmbedder(path, threads=1).embed(["a text"])

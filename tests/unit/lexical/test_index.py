@@ -108,7 +108,7 @@ def test_counting_repeats_is_an_option() -> None:
 
 @requirement("lexical.no-match-is-empty", "lexical.only-positive-scores")
 @pytest.mark.parametrize("query", ["hail", "", "   ", "?!", "\0", "the the"])
-def test_what_shares_no_term_with_the_query_is_no_hit(query: str) -> None:
+def test_what_shares_no_term_with_the_query_is_not_a_hit(query: str) -> None:
     assert index_of(a="wind and rain", b="").search(query, ALL) == []
 
 
@@ -121,7 +121,7 @@ def test_an_empty_index_gives_no_hits(query: str) -> None:
 
 
 @requirement("lexical.no-match-is-empty")
-def test_documents_without_words_are_no_hits_and_do_no_harm() -> None:
+def test_documents_without_words_are_not_hits_and_do_no_harm() -> None:
     index = index_of(a="", b="?!", c="\0")
     assert index.search("wind") == []
     index.add("d", "wind")

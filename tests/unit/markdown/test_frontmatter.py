@@ -185,7 +185,7 @@ def test_values_are_their_texts_where_types_are_not_wanted(rest: str) -> None:
 @requirement("markdown.front-matter-is-safe")
 @pytest.mark.parametrize("comment", ["# nothing", "#\tnothing"])  # one by our own reader, one by the YAML parser
 @pytest.mark.parametrize("typed", [True, False])
-def test_front_matter_of_comments_alone_says_nothing_and_is_no_problem(comment: str, typed: bool) -> None:
+def test_front_matter_of_comments_alone_says_nothing_and_is_not_a_problem(comment: str, typed: bool) -> None:
     read = read_front_matter(f"---\n{comment}\n---\nbody", typed=typed)
     assert (read.data, read.problem, read.body) == ({}, None, "body")
 

@@ -123,7 +123,7 @@ def test_a_link_is_found_with_the_text_its_reader_sees(page: str, text: str) -> 
     ],
 )
 @requirement("markdown.links-in-code-are-skipped")
-def test_what_no_reader_could_follow_is_no_link(page: str) -> None:
+def test_what_no_reader_could_follow_is_not_a_link(page: str) -> None:
     assert targets(page) == []
 
 

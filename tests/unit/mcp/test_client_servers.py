@@ -213,6 +213,6 @@ def test_inputs_of_vs_code_are_found_and_filled_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{"])
-def test_a_file_that_is_no_object_is_an_error(content: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_object_is_an_error(content: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         find(tmp_path, write(tmp_path / "x.json", content))

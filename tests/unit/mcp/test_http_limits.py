@@ -158,7 +158,7 @@ def test_a_client_without_the_token_counts_as_one_that_proves_nothing(surface: S
 
 
 @requirement("mcp.http-limits")
-def test_when_all_connections_are_in_use_a_new_one_is_told_and_none_is_closed(surface: Surface) -> None:
+def test_when_all_connections_are_in_use_a_new_one_is_answered_and_none_is_closed(surface: Surface) -> None:
     begun, end = Event(), Event()
 
     async def wait(arguments: dict[str, Any]) -> str:

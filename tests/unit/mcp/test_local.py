@@ -358,7 +358,7 @@ def test_pages_skills_and_documents_are_listed_and_read(surface: Surface, projec
 
 
 @requirement("mcp.resources")
-def test_a_page_that_is_edited_is_read_anew_and_one_that_is_deleted_is_gone(surface: Surface, project: Path) -> None:
+def test_a_page_that_is_edited_is_read_again_and_one_that_is_deleted_is_gone(surface: Surface, project: Path) -> None:
     async def talk(client: Client) -> None:
         uri = "onhand://context/.AGENTS/deploy.md"
         assert len((await client.list_resources()).resources) > 3

@@ -211,7 +211,7 @@ def read_events(lines: Lines) -> AsyncIterator[bytes]:
     [(read_messages, b"{\n"), (read_messages, b"\n"), (read_events, b": \n"), (read_events, b"\n")],
     ids=["broken lines", "empty lines", "comments", "empty events"],
 )
-def test_lines_that_are_no_messages_leave_most_of_the_time_to_others(
+def test_lines_that_are_not_messages_leave_most_of_the_time_to_others(
     read: Callable[[Any], AsyncIterator[Any]], line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:

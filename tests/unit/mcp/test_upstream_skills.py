@@ -131,7 +131,7 @@ def test_a_server_without_skills_that_is_passed_through_has_none(behind: Behind)
 
 
 @requirement("mcp.skills-extension", "mcp.bad-items-cost-themselves")
-def test_what_hides_or_is_no_entry_is_left_out_of_a_servers_skills(behind: Behind) -> None:
+def test_what_hides_or_is_not_an_entry_is_left_out_of_a_servers_skills(behind: Behind) -> None:
     async def talk(client: Client) -> None:
         (skill,) = (await asked(client, "skills/list"))["skills"]
         assert skill["uri"] == "skill://good/SKILL.md"

@@ -95,7 +95,7 @@ def test_calls_without_end_do_not_keep_a_program_from_its_turn(monkeypatch: pyte
 
 @requirement("mcp.dead-upstreams-are-harmless", "mcp.one-client-per-server")
 @pytest.mark.usefixtures("unpaced")
-def test_a_server_that_somebody_needs_does_not_wait_for_its_turn(behind: Behind, tmp_path: Path) -> None:
+def test_a_server_that_someone_needs_does_not_wait_for_its_turn(behind: Behind, tmp_path: Path) -> None:
     log = tmp_path / "log"
     servers = [behind(key, "counting", str(log)) for key in ("first", "second", "third", "fourth")]
 

@@ -28,7 +28,7 @@ from unit.mcp.test_gateway import text_of, wait_for
 
 
 @requirement("mcp.one-client-per-server", "mcp.dead-upstreams-are-harmless")
-def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None:
+def test_each_failure_is_reported_and_the_other_servers_work(behind: Behind) -> None:
     servers = [
         behind("good", "plain"),
         behind("exits", "exits"),
@@ -274,7 +274,7 @@ def test_a_hundred_servers_of_one_name_are_all_reachable() -> None:
         (Reply({"jsonrpc": "2.0", "id": 0, "result": 5}, headers={"Content-Type": "application/json"}), ""),
     ],
 )
-def test_an_address_that_is_no_server_is_down_with_a_reason(reply: Reply, reason: str) -> None:
+def test_an_address_that_is_not_a_server_is_down_with_a_reason(reply: Reply, reason: str) -> None:
     with serving(lambda asked: reply) as loopback:
 
         async def main(loopback: Loopback) -> None:

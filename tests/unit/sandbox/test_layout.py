@@ -112,7 +112,7 @@ def secrets(found: SensitiveEntries) -> set[str]:
     return {os.path.basename(entry.path) for entry in found.secrets}
 
 
-def test_secrets_protected_names_and_repositories_are_told_apart(tmp_path: Path) -> None:
+def test_secrets_protected_names_and_repositories_are_distinguished(tmp_path: Path) -> None:
     for name in ("a/.env", "a/AGENTS.md", "a/.ssh/config", "a/b/.git/config", ".git/config", "a/plain.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")

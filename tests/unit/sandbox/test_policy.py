@@ -59,7 +59,7 @@ def test_the_home_of_a_user_stays_closed_when_it_is_the_workspace() -> None:
         "-a.com",
     ],
 )
-def test_what_is_no_domain_is_refused(domain: str) -> None:
+def test_what_is_not_a_domain_is_refused(domain: str) -> None:
     with pytest.raises(InputError, match="is not a domain"):
         Policy(domains=(domain,)).validate()
 

@@ -380,7 +380,7 @@ def test_nothing_is_restored_through_a_link_or_while_a_command_could_change_it(
 
 
 @requirement("sandbox.quarantine")
-def test_a_quarantine_of_somebody_else_is_refused_and_one_of_ours_is_closed(place: Path) -> None:
+def test_a_quarantine_of_someone_else_is_refused_and_one_of_ours_is_closed(place: Path) -> None:
     directory = Path(quarantine_of(place))
     directory.mkdir(mode=0o777)
     directory.chmod(0o777)

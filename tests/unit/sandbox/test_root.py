@@ -372,7 +372,7 @@ def test_under_landlock_a_target_that_changes_during_the_call_leads_root_nowhere
 
 
 @requirement("sandbox.root")
-def test_root_becomes_somebody_else_where_it_could_not_be_kept_from_its_files(
+def test_root_becomes_someone_else_where_it_could_not_be_kept_from_its_files(
     confined: Sandbox, root_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.chmod(root_place.parent, 0o755)

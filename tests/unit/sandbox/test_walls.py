@@ -346,7 +346,7 @@ def test_what_the_user_allows_is_open_to_commands(sandbox: Sandbox, place: Path)
 
 
 @requirement("sandbox.tells-what-was-made", "sandbox.quarantine")
-def test_what_a_command_made_under_a_protected_name_is_told_and_moved_away(sandbox: Sandbox, place: Path) -> None:
+def test_what_a_command_made_under_a_protected_name_is_reported_and_moved_away(sandbox: Sandbox, place: Path) -> None:
     (place / "linked").mkdir()
     (place / "linked" / "CLAUDE.md").symlink_to("../notes.txt")
     (place / "kept").mkdir()
@@ -1166,7 +1166,7 @@ def test_more_closed_files_than_a_backend_can_take_are_refused_with_advice(
     assert sorted(os.listdir(place)) == before
 
 
-def test_a_program_that_is_not_there_is_told(sandbox: Sandbox, place: Path) -> None:
+def test_a_program_that_is_not_there_is_reported(sandbox: Sandbox, place: Path) -> None:
     try:
         ended = run(sandbox, policy_for(place), "/usr/bin/no-such-program", cwd=place)
     except SandboxError as error:

@@ -155,7 +155,7 @@ def test_a_model_whose_cosines_lie_close_together_is_fused_as_one_whose_cosines_
 
 
 @requirement("search.fused", "search.fused-filter-changes-nothing")
-def test_documents_far_below_all_that_the_query_looked_at_are_still_told_apart() -> None:
+def test_documents_far_below_all_that_the_query_looked_at_are_still_distinguished() -> None:
     whole = [Match(f"d{number:03}", 0.9 - number / 1e6) for number in range(SAMPLE)]
     far = {"keyword": [], "semantic": matches(x=-0.2, y=-0.9, z=0.1)}
     fused = adaptive(far, {"keyword": [], "semantic": whole}, DOCUMENTS)

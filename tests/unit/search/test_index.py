@@ -208,7 +208,7 @@ def test_an_order_that_is_none_is_refused(store: Store, order: Any) -> None:
 
 
 @pytest.mark.parametrize("filter", [None, {"author": "x"}, "author=x", Filter(author=5)])  # type: ignore[arg-type]
-def test_what_is_no_filter_is_refused_by_every_search(store: Store, filter: Any) -> None:
+def test_what_is_not_a_filter_is_refused_by_every_search(store: Store, filter: Any) -> None:
     index = indexed(store, Toy())
     for search in (index.keyword, index.semantic, index.fused):
         with pytest.raises(InputError, match="filter"):
@@ -324,7 +324,7 @@ def test_without_an_embedder_words_are_searched_and_that_is_said(store: Store) -
 
 
 @requirement("search.degrades-visibly")
-def test_documents_without_a_vector_are_told_of(store: Store) -> None:
+def test_documents_without_a_vector_are_reported(store: Store) -> None:
     indexed(store)
     index = with_embedder(store, Toy())
     assert index.fused("forecast").notes == (
@@ -372,7 +372,7 @@ def test_a_document_that_changes_while_it_is_embedded_again_keeps_the_change(sto
 
 
 @pytest.mark.parametrize("least", [1.5, -2, NAN, "0.5", [0.5]])
-def test_a_least_score_that_is_no_cosine_is_refused(store: Store, least: Any) -> None:
+def test_a_least_score_that_is_not_a_cosine_is_refused(store: Store, least: Any) -> None:
     with pytest.raises(InputError, match="min_score"):
         indexed(store, Toy()).semantic("forecast", EVERYTHING, 10, least)
 

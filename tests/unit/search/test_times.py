@@ -62,7 +62,7 @@ def test_the_zone_of_a_time_is_kept_and_one_without_counts_as_utc() -> None:
         *("0001-01-01T00:00+14:00", "9999-12-31T23:00-05:00", "28 Jun 2026 10:00 +9999", "2026-06-28" * 1000),
     ],
 )
-def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+def test_what_is_not_a_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InputError, match="2026-06-28T14:30:00") as refused:
         parse_time(text)
     assert len(str(refused.value)) < 400

@@ -48,7 +48,7 @@ def test_a_document_that_cannot_be_kept_is_refused_by_name(fields: dict[str, Any
         validate_document(Document(**{"id": "a", **fields}))
 
 
-def test_a_circle_and_a_deep_nest_are_no_metadata() -> None:
+def test_a_circle_and_a_deep_nest_are_not_metadata() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
     deep: Any = []
@@ -124,7 +124,7 @@ def test_a_query_is_a_text(query: Any) -> None:
         validate_id(query)
 
 
-def test_a_document_is_no_query() -> None:
+def test_a_document_is_not_a_query() -> None:
     longest = validation.MAX_QUERY_CHARS
     assert validate_query("x" * longest) == "x" * longest
     for size in (longest + 1, 10_000_000):

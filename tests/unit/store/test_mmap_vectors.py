@@ -97,7 +97,7 @@ def test_one_process_sees_what_another_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["another", ""])
-def test_a_copy_of_another_table_is_not_searched_but_made_anew(tmp_path: Path, token: str) -> None:
+def test_a_copy_of_another_table_is_not_searched_but_made_again(tmp_path: Path, token: str) -> None:
     filled(tmp_path / "v")
     other = opened(tmp_path / "v", token)
     assert len(other) == 0

@@ -67,7 +67,7 @@ def test_an_object_and_the_json_text_of_one_are_the_same(sent: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", [None, "", "  ", "{}", {}])
-def test_nothing_at_all_is_no_arguments(sent: Any) -> None:
+def test_nothing_at_all_means_no_arguments(sent: Any) -> None:
     assert arguments({}).read(sent) == {}
 
 
@@ -77,7 +77,7 @@ def test_a_missing_argument_is_named_and_the_expected_ones_are_listed() -> None:
 
 
 @requirement("tools.all-problems-at-once")
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     sent = {"qurey": "x", "limit": 0, "mode": "slow", "since": 5}
     assert refusal(SEARCH, sent) == [
         "unknown argument 'qurey': did you mean 'query'?",
@@ -90,7 +90,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 @requirement("tools.all-problems-at-once")
-def test_no_more_than_five_problems_are_told() -> None:
+def test_no_more_than_five_problems_are_reported() -> None:
     sent = {f"x{i}": 1 for i in range(1000)}
     lines = refusal(SEARCH, sent)
     assert len(lines) == 7

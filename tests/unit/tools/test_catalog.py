@@ -295,7 +295,7 @@ def test_the_second_of_two_equal_tools_in_one_call_is_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "8", True, None, 2**40])
-def test_a_limit_that_is_no_number_from_1_on_is_refused(catalog: Catalog, limit: object) -> None:
+def test_a_limit_that_is_not_a_number_from_1_on_is_refused(catalog: Catalog, limit: object) -> None:
     with pytest.raises(InputError, match="limit must be a positive integer"):
         catalog.search("file", limit=limit)  # type: ignore[arg-type]
 
@@ -387,7 +387,7 @@ def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
 
 
 @requirement("catalog.persistent")
-def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_documents_is_not_a_catalog_and_stays_as_it_is(tmp_path: Path) -> None:
     with Index(SqliteStore(tmp_path / "db")) as documents:
         documents.put([Document("a", text="Quarterly figures")])
     with pytest.raises(StoreError, match="not tools: use another file"):
@@ -397,7 +397,7 @@ def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) ->
 
 
 @requirement("catalog.indexed-anew")
-def test_a_file_of_an_older_version_is_indexed_anew_from_the_definitions_in_it(tmp_path: Path) -> None:
+def test_a_file_of_an_older_version_is_reindexed_from_the_definitions_in_it(tmp_path: Path) -> None:
     older = Ranking("tools-3", IdentifierTokenizer(), {"names": 1.0, "description": 1.0, "arguments": 1.0})
     kept = tool_document(validate_tool(ISSUE))
     written = kept._replace(metadata={**kept.metadata, "fields": {"names": "outdated", "description": "outdated"}})

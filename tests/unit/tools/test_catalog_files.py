@@ -47,7 +47,7 @@ def test_what_a_form_has_besides_is_kept() -> None:
 
 
 @requirement("catalog.four-forms")
-def test_what_is_no_tool_is_told_with_its_place_and_the_others_are_read() -> None:
+def test_what_is_not_a_tool_is_reported_with_its_place_and_the_others_are_read() -> None:
     tools, problems = tools_in([{"name": "a"}, 7, {"description": "no name"}, {"name": ""}, {"name": "b"}], "x.json")
     assert [tool.name for tool in tools] == ["a", "b"]
     assert problems == (
@@ -98,7 +98,7 @@ def test_a_tool_that_is_nested_too_deeply_is_refused_alone(tmp_path: Path, depth
     assert "nested more than 64 levels deep" in reason
 
 
-def test_what_is_no_regular_file_or_too_large_is_refused_at_once(tmp_path: Path) -> None:
+def test_what_is_not_a_regular_file_or_too_large_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_catalog(tmp_path / "missing")
     with pytest.raises(InputError, match=r"regular file|cannot be read"):

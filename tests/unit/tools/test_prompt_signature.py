@@ -23,7 +23,7 @@ ISSUE = {
 
 
 @requirement("catalog.compact-signature")
-def test_a_signature_has_what_is_needed_first_and_says_what_is_no_text() -> None:
+def test_a_signature_has_what_is_needed_first_and_says_what_is_not_text() -> None:
     assert signature("create_issue", ISSUE) == (
         "create_issue(repo, title, state: open|closed, body?, labels?: list, milestone?: int, draft?: bool, "
         "ids?: [int])"

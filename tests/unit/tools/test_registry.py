@@ -166,7 +166,7 @@ def test_a_wish_to_end_the_program_is_not_swallowed(error: BaseException) -> Non
 
 
 @requirement("tools.failures-are-isolated")
-def test_what_is_no_exception_but_no_wish_to_end_either_is_a_failure_like_others() -> None:
+def test_what_is_not_an_exception_but_no_wish_to_end_either_is_a_failure_like_others() -> None:
     class Panic(BaseException):
         pass
 
@@ -497,7 +497,7 @@ def test_a_sync_handler_may_give_an_awaitable() -> None:
     assert Registry([tool("t", lambda arguments: later())]).call("t").text == "later"
 
 
-def test_the_duration_of_a_handler_is_told() -> None:
+def test_the_duration_of_a_handler_is_reported() -> None:
     result = Registry([tool("t", lambda arguments: "fine")]).call("t")
     assert result.duration_s > 0
 

@@ -344,6 +344,6 @@ def test_a_registry_takes_typed_functions_and_says_what_else_to_pass() -> None:
 
 @pytest.mark.parametrize("take", [Registry, Session, Catalog().add, Toolbox])
 @pytest.mark.parametrize("tools", [3, None, "read_file"])
-def test_what_is_no_list_of_tools_is_refused_with_what_to_pass(take: Any, tools: Any) -> None:
+def test_what_is_not_a_list_of_tools_is_refused_with_what_to_pass(take: Any, tools: Any) -> None:
     with pytest.raises(InputError, match="is not a list of tools; pass Tools, or typed functions"):
         take(tools)

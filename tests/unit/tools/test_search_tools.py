@@ -47,7 +47,7 @@ def test_the_whole_definition_is_given_on_demand_and_loads_the_tool() -> None:
     assert not registry.call("describe_tool", {"name": "create_isue"}).ok
 
 
-def test_names_that_nothing_has_are_told_with_the_nearest() -> None:
+def test_names_that_nothing_has_are_reported_with_the_nearest() -> None:
     _, registry = opened(catalog())
     lines = search(registry, f"select:{PULLS.name},create_isues,read").text.splitlines()
     assert lines[1].startswith(f"{PULLS.name}(repo)")
@@ -104,14 +104,14 @@ def test_a_miss_says_how_many_of_the_tools_are_loaded_already() -> None:
 
 
 @requirement("catalog.miss-says-what-exists", "catalog.empty-is-no-error")
-def test_an_empty_catalog_is_no_error_and_says_that_it_is_empty() -> None:
+def test_an_empty_catalog_is_not_an_error_and_says_that_it_is_empty() -> None:
     _, registry = opened(Catalog())
     result = search(registry, "anything")
     assert result.ok
     assert "the catalog is empty" in result.text
 
 
-def test_what_was_evicted_or_found_no_room_is_told() -> None:
+def test_what_was_evicted_or_found_no_room_is_reported() -> None:
     tools = [mcp("s", f"send_{n}", "Send a letter. " + "word " * 1_500) for n in range(3)]
     _, registry = opened(catalog(*tools), max_schema_tokens=2_000)
     first = search(registry, "select:send_0,send_1").text

@@ -567,7 +567,7 @@ def test_a_tool_that_goes_while_it_is_found_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("state", [[], "text", 7])
-def test_a_state_that_is_no_object_is_refused(state: Any) -> None:
+def test_a_state_that_is_not_an_object_is_refused(state: Any) -> None:
     with pytest.raises(InputError, match="pass what state\\(\\) returned"):
         Session(catalog(), state=state)
 

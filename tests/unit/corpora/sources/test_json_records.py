@@ -81,7 +81,7 @@ def test_a_time_may_be_text_or_a_number_under_several_names(files: Files, key: s
     assert document.metadata == {}
 
 
-def test_a_value_that_cannot_be_used_is_kept_in_the_metadata_and_told(files: Files) -> None:
+def test_a_value_that_cannot_be_used_is_kept_in_the_metadata_and_reported(files: Files) -> None:
     read = files.of("a.jsonl", json.dumps({"text": "x", "date": "soon", "title": {"a": 1}, "tags": [["b"]]}))
     assert read.only.created_time is None
     assert read.only.metadata == {"date": "soon", "title": {"a": 1}, "tags": [["b"]]}
@@ -90,7 +90,7 @@ def test_a_value_that_cannot_be_used_is_kept_in_the_metadata_and_told(files: Fil
 
 
 @requirement("documents.import")
-def test_a_bad_line_is_told_by_its_number_and_the_others_are_read(files: Files) -> None:
+def test_a_bad_line_is_reported_by_its_number_and_the_others_are_read(files: Files) -> None:
     lines = [
         '{"id": 1, "text": "a"}',
         "{oops",
@@ -123,7 +123,7 @@ def test_a_file_of_wide_characters_is_one_clear_problem(files: Files, encoding: 
     assert "save it as UTF-8" in reason
 
 
-def test_a_line_that_is_not_utf8_is_guessed_and_told(files: Files) -> None:
+def test_a_line_that_is_not_utf8_is_guessed_and_reported(files: Files) -> None:
     read = files.of("a.jsonl", b'{"text": "caf\xe9"}\n{"text": "caf\xc3\xa9!"}')
     assert [document.text for document in read.documents] == ["café", "café!"]
     ((where, reason),) = read.reasons

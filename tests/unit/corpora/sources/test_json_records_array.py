@@ -39,7 +39,7 @@ def test_one_object_or_several_in_a_row_are_read_like_an_array(files: Files, con
         ('{"text": "a"} ]', "", "something after the last record"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_what_was_before_it_is_kept(
+def test_a_mistake_is_reported_with_its_place_and_what_was_before_it_is_kept(
     files: Files, content: str, where: str, reason: str
 ) -> None:
     read = files.of("a.json", content)
@@ -68,7 +68,7 @@ def test_a_hostile_file_is_one_problem(files: Files, content: str) -> None:
     assert len(read.problems) == 1
 
 
-def test_wide_characters_and_broken_ones_are_told(files: Files) -> None:
+def test_wide_characters_and_broken_ones_are_reported(files: Files) -> None:
     assert "save it as UTF-8" in files.of("a.json", '[{"text": "a"}]'.encode("utf-16-le")).reasons[0][1]
     read = files.of("b.json", b'[{"text": "caf\xe9"}]')
     assert read.only.text == "caf\ufffd"

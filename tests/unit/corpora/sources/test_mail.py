@@ -124,7 +124,7 @@ def test_a_mail_without_an_id_has_a_stable_one_and_without_a_date_no_time(files:
     assert one.created_time is None
 
 
-def test_a_text_without_headers_is_kept_and_told_and_bytes_are_not(files: Files) -> None:
+def test_a_text_without_headers_is_kept_and_reported_and_bytes_are_not(files: Files) -> None:
     read = files.of("a.eml", "just words\nand more: of them\n")
     assert read.only.text == "just words\nand more: of them"
     assert read.reasons == [("", "no mail headers: read as text")]

@@ -37,19 +37,19 @@ def test_lines_between_mails_need_no_date_where_none_has_one(files: Files) -> No
     assert [document.text for document in files.of("a.mbox", content).documents] == ["one", "two"]
 
 
-def test_the_same_mail_twice_is_kept_once_and_told(files: Files) -> None:
+def test_the_same_mail_twice_is_kept_once_and_reported(files: Files) -> None:
     read = files.of("a.mbox", message(1, "words") + message(2, "other") + message(1, "words"))
     assert [document.id for document in read.documents] == ["1@x", "2@x"]
     assert read.reasons == [("message 3", "the id '1@x' was already read: left out")]
 
 
-def test_a_bad_mail_is_told_by_its_number_and_the_others_are_read(files: Files) -> None:
+def test_a_bad_mail_is_reported_by_its_number_and_the_others_are_read(files: Files) -> None:
     read = files.of("a.mbox", message(1, "one") + LINE + "\n\n" + message(3, "three"))
     assert [document.text for document in read.documents] == ["one", "three"]
     assert read.reasons == [("message 2", "empty")]
 
 
-def test_what_is_no_mailbox_is_one_problem(files: Files) -> None:
+def test_what_is_not_a_mailbox_is_one_problem(files: Files) -> None:
     for content in ("", "Hello\n", "\0" * 100):
         assert files.of("a.mbox", content).reasons == [
             ("", "not a mailbox: its first line does not begin with 'From '"),

@@ -47,7 +47,7 @@ def test_without_front_matter_the_heading_is_the_title_and_the_file_tells_the_ti
     assert files.of("log.txt", "# no heading in plain text").only.title == "log"
 
 
-def test_front_matter_that_cannot_be_read_is_told_and_the_page_is_kept(files: Files) -> None:
+def test_front_matter_that_cannot_be_read_is_reported_and_the_page_is_kept(files: Files) -> None:
     read = files.of("page.md", "---\na: [1\n---\nText.\n")
     assert "Text." in read.only.text
     assert len(read.problems) == 1
@@ -86,7 +86,7 @@ def test_a_page_is_read_by_its_mark_or_by_what_it_declares(files: Files, name: s
 
 
 @pytest.mark.parametrize("name", ["a.html", "a.txt", "a.md"])
-def test_a_page_of_no_known_encoding_is_guessed_and_told(files: Files, name: str) -> None:
+def test_a_page_of_no_known_encoding_is_guessed_and_reported(files: Files, name: str) -> None:
     read = files.of(name, b"caf\xe9")
     assert read.only.text == "café"
     assert "not UTF-8 (byte 3): read as cp1252" in read.reasons[0][1]
@@ -100,7 +100,7 @@ def test_a_binary_file_with_the_name_of_a_page_is_left_out(files: Files, content
 
 
 @pytest.mark.parametrize("content", ["", " \n\t\n", "<script>x</script>"])
-def test_a_page_without_text_is_told(files: Files, content: str) -> None:
+def test_a_page_without_text_is_reported(files: Files, content: str) -> None:
     read = files.of("a.html", content)
     assert read.documents == []
     assert read.reasons == [("", "it has no text")]
@@ -113,7 +113,7 @@ def test_a_page_that_is_too_large_is_left_out(files: Files) -> None:
 
 @posix
 @pytest.mark.timeout(10)
-def test_links_out_pipes_and_unreadable_files_are_told_and_the_others_read(files: Files, tmp_path: Path) -> None:
+def test_links_out_pipes_and_unreadable_files_are_reported_and_the_others_read(files: Files, tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("forbidden", encoding="utf-8")
     files.write("good.md", "good")

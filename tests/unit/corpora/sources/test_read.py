@@ -84,7 +84,7 @@ def test_a_directory_without_anything_to_import_says_so(files: Files, form: str,
     assert reason in read.reasons[0][1]
 
 
-def test_an_unknown_form_and_tags_that_are_no_list_are_refused_at_once() -> None:
+def test_an_unknown_form_and_tags_that_are_not_a_list_are_refused_at_once() -> None:
     with pytest.raises(InputError, match="use one of auto, jsonl"):
         read_sources("x", form="pdf")
     with pytest.raises(InputError, match="pass a list of tags"):
@@ -98,7 +98,7 @@ def test_author_and_scope_can_be_set_and_tags_added(files: Files) -> None:
     assert (document.author, document.scope, document.tags) == ("B", "r", ("t", "u"))
 
 
-def test_the_first_of_two_documents_with_one_id_stays_and_the_other_is_told(files: Files) -> None:
+def test_the_first_of_two_documents_with_one_id_stays_and_the_other_is_reported(files: Files) -> None:
     one = files.write("one.jsonl", '{"id": 1, "text": "first"}\n{"id": 1, "text": "second"}')
     two = files.write("two.csv", "id,text\n1,third\n")
     read = imported(one, two)
@@ -109,7 +109,7 @@ def test_the_first_of_two_documents_with_one_id_stays_and_the_other_is_told(file
     ]
 
 
-def test_a_million_bad_lines_are_told_in_short(files: Files) -> None:
+def test_a_million_bad_lines_are_reported_in_short(files: Files) -> None:
     read = files.of("a.jsonl", "oops\n" * 5000 + '{"text": "good"}\n')
     assert read.only.text == "good"
     assert len(read.problems) == MAX_PROBLEMS + 1

@@ -40,7 +40,7 @@ def test_a_table_without_a_header_is_one_clear_problem(files: Files, content: st
     assert "the first row must name a column text, body, content or title" in read.reasons[0][1]
 
 
-def test_a_row_with_too_many_fields_is_told_by_its_line(files: Files) -> None:
+def test_a_row_with_too_many_fields_is_reported_by_its_line(files: Files) -> None:
     read = files.of("a.csv", 'title,text\na,"b\nc"\nd,e,f\ng,h,,\n')
     assert [document.title for document in read.documents] == ["a", "g"]
     assert read.reasons == [
@@ -48,7 +48,7 @@ def test_a_row_with_too_many_fields_is_told_by_its_line(files: Files) -> None:
     ]
 
 
-def test_columns_of_the_same_name_or_of_none_are_told_apart(files: Files) -> None:
+def test_columns_of_the_same_name_or_of_none_are_distinguished(files: Files) -> None:
     read = files.of("a.csv", "text,x,x,\na,1,2,3\n")
     assert read.only.metadata == {"x": "1", "x_3": "2", "column_4": "3"}
 
@@ -63,7 +63,7 @@ def test_a_line_that_is_too_long_is_passed_over(files: Files) -> None:
     assert read.reasons == [("line 2", "longer than 1,000 bytes: left out; split it")]
 
 
-def test_letters_that_are_not_utf8_are_guessed_and_told(files: Files) -> None:
+def test_letters_that_are_not_utf8_are_guessed_and_reported(files: Files) -> None:
     read = files.of("a.csv", b"text\ncaf\xe9\nplain\n")
     assert [document.text for document in read.documents] == ["café", "plain"]
     assert [where for where, _ in read.reasons] == ["line 2"]
