@@ -372,7 +372,7 @@ class LexicalIndex:
             parts = [part for part, _ in self._segments]
 
             def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
-                return [posting for part in parts if (posting := part.posting(kind, term))]
+                return [posting for part in parts if (posting := part.posting(kind, term))] if parts else []
 
             deleted = [docnum for _, tombstones in self._segments for docnum in sorted(tombstones)]
             segments = [part.segment for part in parts]

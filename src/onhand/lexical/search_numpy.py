@@ -74,7 +74,8 @@ class NumpySearcher:
         postings = sum([one.term.size for one in terms.values()])
         lookups = postings if allowed is None else len(allowed.docnums) * len(terms)
         if postings <= DIRECT_POSTINGS and postings <= lookups * LOOKUP:
-            docnums, scores = self._add_all(terms.values(), limit, allowed)
+            scan_all = postings * PASS > len(self._scores)
+            docnums, scores = self._add_all(terms.values(), limit, allowed, scan_all)
         else:
             docnums, scores = self._near_best(terms, limit, allowed)
         if len(scores) > 2 * limit:  # a few more cost less than leaving them out
@@ -130,13 +131,14 @@ class NumpySearcher:
     def _weights(self) -> DocumentWeights:
         return document_weights(self._scoring, self._lengths)
 
-    def _add_all(self, weighted: Collection[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+    def _add_all(
+        self, weighted: Collection[_Weighted], limit: int, allowed: Allowed | None, scan_all: bool
+    ) -> tuple[Array, Array]:
         """Return the docnums that have any of these terms and may be among the best, and their scores."""
         scores = self._scores
         for term, weight in weighted:
             added = self._exact_scores(term)
             scores[term.docnums] += added if weight == 1.0 else weight * added
-        scan_all = self._should_scan_all(weighted)
         least = _best_of_groups(scores, limit) if scan_all and allowed is None else 0.0
         docnums = _docnums_reaching(weighted, scores, least or 1e-300, scan_all)
         if allowed is not None:
@@ -220,8 +222,11 @@ class NumpySearcher:
 
     def _score(self, own: list[Array], frequencies: Array, norm: Any, idf: float) -> Any:
         scoring = self._scoring
-        alone = [share * scoring.gain(own[field], norm) for field, share in self._weights.alone]
-        return scoring.score(frequencies, norm, idf, sum(alone[1:], alone[0]) if alone else None)
+        alone: Any = None
+        for field, share in self._weights.alone:
+            added = share * scoring.gain(own[field], norm)
+            alone = added if alone is None else alone + added
+        return scoring.score(frequencies, norm, idf, alone)
 
     def _frequencies(self, docnums: Array, counts: Sequence[Array]) -> tuple[list[Array], Array, Any]:
         """Return the weighted frequencies in each field and in all of them, and the length norm."""
@@ -230,7 +235,10 @@ class NumpySearcher:
             own = [weight[docnums] * count for weight, count in zip(weights.exact_fields, counts, strict=True)]
             norm = weights.exact_norm
         else:
-            own = [weight * count for weight, count in zip(weights.exact_fields, counts, strict=True)]
+            own = [  # converting is faster than multiplying by 1
+                count.astype(np.float64) if weight == 1.0 else weight * count
+                for weight, count in zip(weights.exact_fields, counts, strict=True)
+            ]
             norm = weights.exact_norm[docnums]
         return own, sum(own[1:], own[0]), norm
 
@@ -434,7 +442,7 @@ class NumpyTerm:
     def bytes(self) -> int:
         """The most memory that it takes."""
         scores = self.size * (12 if self.size <= DIRECT_POSTINGS else 4)
-        return self.docnums.nbytes + sum([counts.nbytes for counts in self.counts]) + scores + 1000
+        return self.docnums.nbytes + len(self.counts) * self.counts[0].nbytes + scores + 1000
 
     def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
         """Add its weighted scores to the sums of its documents, and return their docnums and new sums.
