@@ -13,7 +13,7 @@ from onhand.cli.connections import ConnectionTest, warn_of_lists
 from onhand.cli.mcp_clients import import_servers, install, own_servers, uninstall
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive_seconds
-from onhand.errors import InputError, NotFound, ToolError, UpstreamError
+from onhand.errors import ConfigError, InputError, NotFound, ToolError, UpstreamError
 from onhand.project import servers_file
 from onhand.text import quantity
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_LINES = 200  # of one diff
 MAX_SHOWN_TOOLS = 20
+ALL_DISABLED = "Every server is disabled."
 NO_SERVERS = "No servers yet. Add one with `onhand mcp add NAME -- COMMAND…` or `onhand mcp import`."
 
 
@@ -134,8 +135,19 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
             described = (" - ".join(filter(None, (one["state"], one["description"]))) for one in tools)
             names = (f"  {one['name']}" for one in tools)
             terminal.print_table(list(zip(names, described, strict=True)), cut=(1,))
+    if elsewhere := _servers_elsewhere(servers):
+        terminal.say_wrapped(f"Only in other projects: {', '.join(elsewhere)}")
     warn_of_lists({key: listing.problems for key, listing in listed.items()})
     return 0
+
+
+def _servers_elsewhere(servers: Sequence[ServerConfig]) -> list[str]:
+    """Return the servers in the user's list that only other projects use."""
+    here = {server.key for server in servers}
+    try:
+        return [f"{server.key} ({server.project})" for server in own_servers() if server.key not in here]
+    except ConfigError:  # of which there is a warning already
+        return []
 
 
 def _tools_to_json(key: str, routes: Sequence[Route]) -> list[dict[str, str]]:
@@ -154,7 +166,13 @@ def _tools_to_json(key: str, routes: Sequence[Route]) -> list[dict[str, str]]:
 def _describe_state(server: ServerConfig, listing: UpstreamLists | None, waiting: int) -> str:
     if server.disabled:
         return "disabled"
-    tools = quantity(len(listing.tools), "tool") if listing else "tools not known yet"
+    from onhand.mcp.offered_tools import offer_tools
+
+    tools = "tools not known yet"
+    if listing:
+        offered = offer_tools(server.key, server.tools, listing.tools).tools.values()
+        disabled = sum(bool(tool.disabled) for tool in offered)
+        tools = quantity(len(offered) - disabled, "tool") + (f", {disabled:,} disabled" if disabled else "")
     tools += ", only in this project" if server.project else ""
     return f"{tools}, {waiting} waiting for approval" if waiting else tools
 
@@ -251,7 +269,7 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
                 ]
             )
         elif not tested.keys:
-            terminal.say(NO_SERVERS)
+            terminal.say(ALL_DISABLED if project.server_list.servers else NO_SERVERS)
         return 1 if any(tested.failures.values()) else 0
 
     return _with_servers(project, test, shows_login=True)

@@ -157,9 +157,18 @@ def _cut(text: str, columns: int) -> str:
     """Return the text within a number of columns; an ellipsis stands for what is missing."""
     if _columns(text) <= columns:
         return text
-    while _columns(text) >= columns:
+    ellipsis = "…" if _can_print("…") else "..."
+    while text and _columns(text) + len(ellipsis) > columns:
         text = text[:-1]
-    return f"{text}…"
+    return text + ellipsis
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def print_json(value: object) -> None:

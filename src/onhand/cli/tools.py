@@ -98,6 +98,8 @@ def _run_with_servers(arguments: argparse.Namespace) -> int:
     mcp_surface(project)  # which adds the project's own tools to the catalog
     servers = project.servers
     terminal.warn(project.server_list.problems)
+    if not servers.keys:
+        raise InputError("every server is disabled: enable one in its entry, or pass --catalog FILE")
     if arguments.refresh:
         _refresh(servers)
     _say_ages({key: age for key, age in project.list_ages().items() if key in servers.keys})

@@ -71,6 +71,23 @@ def test_what_cannot_be_listed_is_explained(run: Run, project: Path) -> None:
 
 
 @requirement("mcp.visible")
+def test_disabled_tools_and_servers_are_shown_as_such(run: Run, servers: Path, project: Path) -> None:
+    path = project.parent / ".config/onhand/mcp.json"
+    content = json.loads(path.read_text())
+    content["mcpServers"]["many"]["disabled_tools"] = ["*_issue_*"]
+    path.write_text(json.dumps(content))
+    assert "2 tools, 10 disabled" in run("mcp", "list").out
+    assert "disabled - Create the issue" in run("mcp", "list", "--tools").out
+    assert "_issue_" not in run("tools", "list").out
+    for entry in content["mcpServers"].values():
+        entry["disabled"] = True
+    path.write_text(json.dumps(content))
+    assert run("mcp", "test").out == "Every server is disabled.\n"
+    assert "every server is disabled: enable one" in run("tools", "list").err
+    assert "p is disabled: enable it in its entry first" in run("mcp", "test", "p").err
+
+
+@requirement("mcp.visible")
 def test_the_tools_of_each_server_are_listed_with_why_some_cannot_be_called(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_server_of_a_project_is_used_only_there(run: Run, project: Path, monke
     assert "there is no server 'there'" in run("mcp", "test", "there").err
     monkeypatch.chdir(other)
     assert servers(run) == {"there": str(other), "here-other": str(other)}
+    assert run("mcp", "list").out.endswith(f"Only in other projects: here ({project})\n")
     assert run("mcp", "call", "here-other__echo", '{"text": "hi"}').out == "hi\n"
     assert run("mcp", "call", "here__echo", '{"text": "hi"}').code == 1
 

@@ -134,3 +134,19 @@ def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyP
     assert terminal.width() == 132
     monkeypatch.setenv("COLUMNS", "0")
     assert terminal.width() == 80
+
+
+@requirement("mcp.visible")
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("columns", [80, 40, 10])
+def test_a_table_fits_a_narrow_terminal_in_any_encoding(
+    columns: int, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding=encoding, write_through=True))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal.print_table([("name", "x" * 100, "state"), ("other", "y", "z")], header=("A", "B", "C"), cut=(1,))
+    lines = output.getvalue().decode(encoding).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert next(line.split()[0] for line in lines) == ("A" if columns > 10 else "name")
+    assert all(word in output.getvalue().decode(encoding) for word in ("name", "other", "state", "z"))
