@@ -256,9 +256,11 @@ def over_http(
     ) as process:
         try:
             assert process.stderr is not None
-            line = process.stderr.readline()
-            found = re.search(r"serving MCP at (\S+)", line)
-            assert found, line + process.stderr.read()
+            lines = [process.stderr.readline()]  # a warning may come first
+            while lines[-1] and "serving MCP at" not in lines[-1]:
+                lines.append(process.stderr.readline())
+            found = re.search(r"serving MCP at (\S+)", lines[-1])
+            assert found, "".join(lines)
             yield Http(found[1], process)
         finally:
             process.kill()

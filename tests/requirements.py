@@ -586,6 +586,7 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.tool-switches own In the server file, users switch tools off, rename them and fix their arguments, and nothing gets around it.
 mcp.permissions own Each kind of tool has a call tool that clients can gate; policies allow, ask the user of any client, or deny.
+mcp.profiles own A client is served the servers, tools and corpora of its profile, and cannot tell that there are others.
 mcp.cli own mcp list, add, remove, import, test, review, approve, reject and call work, and unknown names are explained.
 mcp.visible own From a terminal one sees, finds and calls what is behind the gateway, as its clients do and whatever the terminal's width.
 mcp.introduction own In a terminal, serve says what it serves, what that costs and how to connect; a client sees nothing of it.

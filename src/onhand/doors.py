@@ -9,7 +9,7 @@ from onhand.config import Config
 from onhand.config.files import state_directory
 from onhand.errors import ConfigError
 from onhand.net import read_token
-from onhand.project import Project, open_index, require_mcp
+from onhand.project import CORPORA, Project, open_index, require_mcp
 
 if TYPE_CHECKING:
     from onhand.acp.agent import EditorAgent, SessionRequest
@@ -19,30 +19,68 @@ if TYPE_CHECKING:
     from onhand.mcp.surface import Surface
     from onhand.mcp.upstream_tools import JoinedServers
 
+RESOURCES = {"context": "context", "document": "documents", "skill": "skills"}  # kind of a resource → its corpus
 MAX_PEM_BYTES = 1024 * 1024
 
 
-def mcp_surface(project: Project) -> "Surface":
-    """Return the surface that is served over MCP: the project itself, and the upstream servers if there are any."""
+def mcp_surface(project: Project, profile: str = "") -> "Surface":
+    """Return the surface that is served over MCP: the project itself, and the upstream servers if there are any.
+
+    With the name of a profile, only what belongs to it is there. Surfaces of one project share the connections.
+    """
     require_mcp()
     from onhand.mcp.local import LocalResources, LocalSurface
+    from onhand.mcp.profiles import EVERYTHING, Profile
+    from onhand.tools import Registry
 
+    chosen = Profile(profile, *project.profile(profile)[:3]) if profile else EVERYTHING
+    corpora = [name for name in CORPORA if chosen.has_corpus(name)]
     resources = LocalResources(
-        lambda: project.context, lambda: project.skills, lambda: project.documents if project.has_documents else None
+        lambda: project.context,
+        lambda: project.skills,
+        lambda: project.documents if project.has_documents else None,
+        [kind for kind, corpus in RESOURCES.items() if corpus in corpora],
     )
+
+    def open_registry() -> Registry:
+        tools = project.tools(corpora=corpora)
+        return Registry([tool for tool in tools if chosen.has_tool(tool.name)], gate=project.gate)
+
     is_structured = project.config.mcp.structured
-    local = LocalSurface(project.registry(), resources, __version__, is_structured, project.registry)
-    if not project.has_servers or not project.servers.keys:
+    local = LocalSurface(open_registry(), resources, __version__, is_structured, open_registry)
+    servers = [key for key in project.servers.keys if chosen.has_server(key)] if project.has_servers else []
+    if not servers:
         return local
-    settings = project.config.mcp
-    if settings.transparent:
+    upstreams = project.servers if chosen == EVERYTHING else project.servers.part(servers, chosen.has_tool)
+    transparent = project.config.mcp.transparent
+    if transparent and (transparent in servers or not profile):
         from onhand.mcp.pass_through import PassThrough
 
-        project.servers.client(settings.transparent)  # raises NotFound for an unknown server
-        return PassThrough(project.servers, settings.transparent)
+        upstreams.client(transparent)  # raises NotFound for an unknown server
+        return PassThrough(upstreams, transparent)
     from onhand.mcp.gateway import Gateway
 
-    return Gateway(project.servers, local, is_structured)
+    def find_problems() -> list[str]:
+        if any(not upstreams.is_listed(key) for key in servers):  # it may have these tools
+            return []
+        names = [*local.registry.names(), *(route.tool.name for route in upstreams.routes())]
+        return chosen.find_unknown("tools", names)
+
+    return Gateway(upstreams, local, is_structured, find_problems)
+
+
+def profile_problems(project: Project, name: str, surface: "Surface") -> list[str]:
+    """Return a problem for each name in a profile that does not exist, as far as it is known yet."""
+    from onhand.mcp.gateway import Gateway
+    from onhand.mcp.local import LocalSurface
+    from onhand.mcp.profiles import Profile
+
+    chosen = Profile(name, *project.profile(name)[:3])
+    keys = project.servers.keys if project.has_servers else ()
+    problems = [*chosen.find_unknown("servers", keys), *chosen.find_unknown("corpora", CORPORA)]
+    if isinstance(surface, LocalSurface):
+        return [*problems, *chosen.find_unknown("tools", surface.registry.names())]
+    return [*problems, *(surface.find_problems() if isinstance(surface, Gateway) else ())]
 
 
 def grpc_server(project: Project) -> "GrpcServer":

@@ -15,7 +15,7 @@ from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign, quarantine_directory, trust_store, user_file
 from onhand.corpora.file_index import cache_path
 from onhand.corpora.files import SKIPPED_DIRECTORIES
-from onhand.errors import ConfigError, InputError, MissingExtra, SandboxError, StoreError
+from onhand.errors import ConfigError, InputError, MissingExtra, NotFound, SandboxError, StoreError
 from onhand.fsio import describe_fault, find_exposed, make_directories
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onhand.agent.loop import Agent
     from onhand.agent.models.model import Model
     from onhand.cache.cache import SemanticCache
-    from onhand.config.settings import AgentSettings
+    from onhand.config.settings import AgentSettings, ProfileSettings
     from onhand.corpora.context import Context
     from onhand.corpora.documents import Documents
     from onhand.corpora.federated import FederatedResult, FederatedSearch, Findings
@@ -69,6 +69,7 @@ else:
                 return project.__dict__[self._name]
 
 
+CORPORA = ("rules", "context", "skills", "documents", "notes")  # in order of authority
 PLAN_PATH = ".onhand/plan.journal"  # both are relative to the project
 CACHE_PATH = ".onhand/cache.json"
 _NO_DOCUMENTS = "there are no documents at {}: import some with `onhand docs import PATH…`"
@@ -301,22 +302,23 @@ class Project:
 
     # Tools
 
-    def tools(self, workspace_tools: str | None = None) -> list[Tool]:
+    def tools(self, workspace_tools: str | None = None, corpora: Sequence[str] = CORPORA) -> list[Tool]:
         """Return every tool that the configuration offers to models.
 
-        `workspace_tools` ("none", "read" or "write") overrides the setting workspace.tools.
+        `workspace_tools` ("none", "read" or "write") overrides the setting workspace.tools. `corpora` are those whose
+        tools are wanted.
         """
         tools: list[Tool] = []
-        if self.context.searchable():  # tools without anything to find would only lengthen the prompt
+        if "context" in corpora and self.context.searchable():  # without anything to find, they lengthen the prompt
             tools += self.context.tools()
-        if self.rules.paths():
+        if "rules" in corpora and self.rules.paths():
             tools += self.rules.tools()
-        if self.skills.all():
+        if "skills" in corpora and self.skills.all():
             tools += self.skills.tools()
-        if self.has_notes:
+        if "notes" in corpora and self.has_notes:
             has_any = bool(self.notes.all())
             tools += [tool for tool in self.notes.tools() if has_any or tool.name == "write_note"]
-        if self.has_documents:
+        if "documents" in corpora and self.has_documents:
             tools += self.documents.tools()
         if self.has_plan:
             tools += self.plan.tools()
@@ -326,6 +328,14 @@ class Project:
             tools = [*map(_read_after_quarantine, tools), *self._shell_tools]
         tools += self._web_tools() if self.config.web.enabled else []
         return tools
+
+    def profile(self, name: str) -> ProfileSettings:
+        """Return a profile; NotFound if there is none with this name."""
+        if name not in self.config.profiles:
+            names = ", ".join(self.config.profiles)
+            has = f"these exist: {names}" if names else "none is configured; add a table such as [profiles.review]"
+            raise NotFound(f"there is no profile {name[:100]!r}: {has}")
+        return self.config.profiles[name]
 
     def registry(self, workspace_tools: str | None = None) -> Registry:
         """Return a new registry with `tools()`, to which more can be added."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onhand.mcp.http import Guard
+from onhand.mcp.http import PATH, Guard
 from requirements import requirement
 
 OURS = {"localhost", "127.0.0.1", "::1"}
@@ -34,7 +34,7 @@ def status(host: str, origin: str | None = None, token: str = "") -> int:
     headers = [(b"host", host.encode("latin-1"))]
     headers += [] if origin is None else [(b"origin", origin.encode("latin-1"))]
     scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": headers}
-    asyncio.run(Guard(app, token)(scope, receive, send))
+    asyncio.run(Guard(app, {PATH: token})(scope, receive, send))
     return answered[-1]
 
 

@@ -9,6 +9,7 @@ from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all
 from onhand.config import REASONS, SECTIONS, SETTINGS
 from onhand.config.files import user_file
+from onhand.config.settings import PROFILE_SETTINGS, ProfileSettings
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -33,6 +34,8 @@ def _show(arguments: "Namespace") -> int:
         for setting in config.SETTINGS
         for section, _, name in [setting.key.rpartition(".")]
     }
+    for name, profile in loaded.profiles.items():
+        values |= {f"profiles.{name}.{field}": value for field, value in profile._asdict().items()}
     if arguments.json:
         terminal.print_json({key: {"value": values[key], "source": loaded.sources[key]} for key in values})
     else:
@@ -64,9 +67,9 @@ def to_toml(value: object) -> str:
 def reference() -> str:
     """Return the reference page of all settings, in Markdown."""
     lines = ["# Settings", "", _INTRODUCTION]
-    for section, fields in SECTIONS.items():
-        lines += ["", f"## [{section}]", "", fields.__doc__.strip()]
-        for setting in SETTINGS:
+    for section, fields in {**SECTIONS, "profiles.NAME": ProfileSettings}.items():
+        lines += ["", f"## [{section}]", "", "\n".join(line.strip() for line in fields.__doc__.strip().splitlines())]
+        for setting in (*SETTINGS, *PROFILE_SETTINGS):
             if setting.key.rpartition(".")[0] == section:
                 variables = ", ".join(f"`{name}`" for name in setting.variables)
                 lines += ["", f"### `{setting.key}`", "", setting.text, ""]

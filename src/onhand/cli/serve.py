@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser
-from onhand.doors import grpc_server, mcp_surface
-from onhand.errors import MissingExtra
+from onhand.doors import grpc_server, mcp_surface, profile_problems
+from onhand.errors import ConfigError, MissingExtra
 from onhand.net import ListenAddress, is_loopback, parse_listen_address, read_token
 from onhand.serving import handle_stop_signals, run_until_stopped
 
 if TYPE_CHECKING:
+    from onhand.mcp.http import Endpoint
     from onhand.mcp.surface import Surface
     from onhand.project import Project
 
@@ -46,6 +47,9 @@ def add_arguments(parser: Parser) -> None:
         help="serve document search over gRPC (default: 127.0.0.1:50051), alone or with --http",
     )
     parser.add_argument("--token-env", metavar="NAME", help="the variable that holds the token for clients over HTTP")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="serve only what belongs to this profile of the configuration, over MCP"
+    )
     parser.add_argument("--db", metavar="PATH", help="the database file (default: documents.path)")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
 
@@ -55,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     db = None if arguments.db is None else os.path.abspath(arguments.db)
     project = open_project(arguments.root, {"documents.path": db})
     if arguments.grpc is None and arguments.http is None:
-        surface = _open_surface(project, is_stdio=True)
+        surface = _open_surface(project, arguments.profile or "", is_stdio=True)
         import anyio
 
         from onhand.mcp import stdio
@@ -70,32 +74,56 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
     if arguments.http is None:
         await serve_grpc(project, arguments.grpc)
         return
-    surface = _open_surface(project)
+    surface = _open_surface(project, arguments.profile or "")
     from onhand.mcp import http
 
     address = parse_listen_address(arguments.http, http.DEFAULT_PORT)
     settings = project.config.serve
-    token = read_token(arguments.token_env or settings.token_env)
+    variable = arguments.token_env or settings.token_env
+    profiles = [] if arguments.profile else _open_profiles(project, variable)
+    if arguments.profile:
+        variable = project.profile(arguments.profile).token_env or variable
+    token = read_token(variable)
     limits = http.HttpLimits(
         settings.max_connections, settings.max_sessions, settings.timeout_s, settings.session_idle_s
     )
     if arguments.grpc is None:
-        await http.serve(surface, address, token, _announce, limits)
+        await http.serve(surface, address, token, _announce, limits, profiles)
         return
 
     async with open_grpc_door(project, arguments.grpc):
-        await http.serve(surface, address, token, _announce, limits)  # a signal stops this server first
+        await http.serve(surface, address, token, _announce, limits, profiles)  # a signal stops this server first
 
 
-def _open_surface(project: Project, is_stdio: bool = False) -> Surface:
-    surface = mcp_surface(project)
+def _open_surface(project: Project, profile: str, is_stdio: bool = False) -> Surface:
+    surface = mcp_surface(project, profile)
     if project.has_servers:
         terminal.warn(project.server_list.problems)
+    if profile:
+        terminal.warn(profile_problems(project, profile, surface))
     if sys.stdin is not None and sys.stdin.isatty():
         from onhand.cli.introduction import introduce
 
         introduce(project, surface, is_stdio)
     return surface
+
+
+def _open_profiles(project: Project, token_variable: str) -> list[Endpoint]:
+    """Return all profiles of the configuration, each at a path and with a token of its own."""
+    from onhand.mcp.http import PATH, Endpoint
+
+    endpoints = []
+    for name, profile in project.config.profiles.items():
+        if profile.token_env and not token_variable:
+            raise ConfigError(
+                f"profiles.{name}.token_env is set, but {PATH}, where everything is served, has no token: set "
+                f"serve.token_env, or serve only the profile with --profile {name}"
+            )
+        surface = mcp_surface(project, name)
+        terminal.warn(profile_problems(project, name, surface))
+        token = read_token(profile.token_env or token_variable)
+        endpoints.append(Endpoint(f"{PATH}/p/{name}", surface, token))
+    return endpoints
 
 
 def _announce(url: str) -> None:

@@ -12,7 +12,15 @@ import os
 
 from onhand.closed_paths import describe_sensitive
 from onhand.config.files import File, find, home, read, trust_store, user_file
-from onhand.config.settings import SECTIONS, SETTINGS, Config, InvalidValue, Setting
+from onhand.config.settings import (
+    SECTIONS,
+    SETTINGS,
+    Config,
+    InvalidValue,
+    ProfileSettings,
+    Setting,
+    profile_settings,
+)
 from onhand.errors import ConfigError
 from onhand.fsio import find_exposed
 from onhand.record import Record
@@ -56,6 +64,8 @@ REASONS = {  # why a setting of a project file needs trust, by its role
 PATHS = ("path", "denied_path", "allowed_path", "access")
 READ_PATHS = ("path", "inside", "program_path")  # what they name may end up in a prompt
 DENIALS = ("deny", "denied_path")  # a project file can extend such lists, and shorten them only with trust
+PROFILES = "profiles."
+MAX_PROFILE_CHARS = 48  # of a name, which becomes a part of addresses and variables
 MAX_PROBLEMS = 20  # a file can have thousands, and each suggestion costs a search
 MAX_SHOWN_CHARS = 60  # of a value or a key in a message
 MAX_BLOCKED_CHARS = 200  # of a blocked value in a warning; `onhand trust` shows all of it
@@ -125,8 +135,14 @@ def load(
         name: fields._make(resolved.values[f"{name}.{field}"] for field in fields._fields)
         for name, fields in SECTIONS.items()
     }
+    names = dict.fromkeys(key.split(".")[1] for key in resolved.values if key.startswith(PROFILES))
+    profiles = {
+        name: ProfileSettings._make(resolved.values[f"{PROFILES}{name}.{field}"] for field in ProfileSettings._fields)
+        for name in names
+    }
     return Config(
         **sections,
+        profiles=_READ_ONLY(profiles),
         project=resolved.project,
         project_file=resolved.project_file,
         files=resolved.files,
@@ -154,6 +170,8 @@ def resolve(
     records = _Records("" if trusting else trust_store(environ), warnings)
     found = find(start, environ, warnings, records.read)
     project = _project_of(found, start)
+    named = _profile_names(user), _profile_names(found)
+    settings = (*settings, *(one for name in sorted({*named[0], *named[1]}) for one in profile_settings(name)))
 
     layers = _Layers(settings, user, found, environ, flags or {}, warnings)
     for file in filter(None, (user, found)):
@@ -169,8 +187,10 @@ def resolve(
     granted = [request for request in requests if trusting or (record and set(request.places) <= {*record.places})]
     blocked = [request for request in requests if request not in granted]
     _block(settings, blocked, layers.project, warnings, _trust_command(project) if blocked else "")
+    settings = _without_blocked_profiles(settings, blocked, named[0])
 
-    merged = layers.merge()
+    known = {setting.key for setting in settings}
+    merged = {key: one for key, one in layers.merge().items() if key in known}
     values = {setting.key: setting.default for setting in settings} | {key: one.value for key, one in merged.items()}
     granted_keys = {request.key for request in granted}
     for setting in settings:
@@ -188,6 +208,25 @@ def resolve(
         found.table if found else {},
         tuple(warnings),
     )
+
+
+def _profile_names(file: File | None) -> set[str]:
+    table = file.table.get("profiles") if file else None
+    return set(filter(_is_profile_name, table)) if isinstance(table, dict) else set()
+
+
+def _is_profile_name(name: str) -> bool:
+    is_plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum() and name[0].isalnum()
+    return is_plain and len(name) <= MAX_PROFILE_CHARS
+
+
+def _without_blocked_profiles(
+    settings: Sequence[Setting], blocked: Sequence[TrustRequest], own: set[str]
+) -> tuple[Setting, ...]:
+    """Return the settings without the profiles of a project that need trust: what is left of one would allow more."""
+    prefixes = {f"{request.key.rpartition('.')[0]}." for request in blocked if request.key.startswith(PROFILES)}
+    prefixes -= {f"{PROFILES}{name}." for name in own}
+    return tuple(one for one in settings if not one.key.startswith(tuple(prefixes)))
 
 
 def project_around(start: str | None = None, *, environ: Mapping[str, str] | None = None) -> str:
@@ -297,7 +336,7 @@ def _read_file(
 ) -> Layer:
     """Return the values of a configuration file; `place` returns the file and line of a key."""
     known = {setting.key: setting for setting in settings}
-    sections = {key.rpartition(".")[0] for key in known}
+    sections = {*(key.rpartition(".")[0] for key in known), PROFILES[:-1]}
     layer: Layer = {}
 
     def walk(table: Mapping[str, Any], prefix: str) -> None:
@@ -312,6 +351,10 @@ def _read_file(
                     walk(value, key + ".")
                 else:
                     problems.append(f"{place(key)}: {key} is {_show(value)}; expected a table: [{key}]")
+            elif prefix == PROFILES:
+                problems.append(
+                    f"{place(key)}: {_show(name)} cannot name a profile: use up to 48 letters, digits, - and _"
+                )
             else:
                 problems.append(f"{place(key)}: {_describe_unknown(key, value, [*known, *sections])}")
 

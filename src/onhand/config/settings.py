@@ -73,6 +73,12 @@ class Setting:
         self.default, self.text, self.role, self.minimum, self.choices = default, text, role, minimum, choices
         self.also = also  # environment variables that are read when ONHAND_<SECTION>_<NAME> is not set
 
+    def under(self, key: str) -> Setting:
+        """Return the same setting under another key, since there may be several tables of one kind."""
+        same = Setting(self.default, self.text, self.role, self.minimum, self.choices)
+        same.key = key
+        return same
+
     @property
     def kind(self) -> str:
         """The kind of its values: "text", "integer", "number", "boolean", "list" or "choice"."""
@@ -511,6 +517,26 @@ class McpSettings(Record):
     )
 
 
+class ProfileSettings(Record):
+    """A profile, NAME: the part of everything that `onhand serve --profile NAME` and `/mcp/p/NAME` offer.
+
+    Each list has names and patterns, such as "github__get_*"; "*" is everything, and an empty list is nothing.
+    """
+
+    servers: tuple[str, ...] = setting(("*",), "The MCP servers, by their names.", "grant")
+    tools: tuple[str, ...] = setting(
+        ("*",), "The tools of these servers, corpora and the project, by the names that clients see.", "grant"
+    )
+    corpora: tuple[str, ...] = setting(
+        ("*",), "What can be searched and read: context, rules, skills, notes and documents.", "grant"
+    )
+    token_env: str = setting(
+        "",
+        "The environment variable that holds the bearer token for this profile; by default serve.token_env.",
+        "secret",
+    )
+
+
 class Config(Record):
     """The value of every setting, and where each came from.
 
@@ -531,6 +557,7 @@ class Config(Record):
     grpc: GrpcSettings
     serve: ServeSettings
     mcp: McpSettings
+    profiles: Mapping[str, ProfileSettings]  # by name
     project: str  # the directory of the project file; without one, the directory where the search for one began
     project_file: str | None  # the configuration file of the project, if it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -542,3 +569,12 @@ SECTIONS: dict[str, Any] = {
     name: globals()[kind] for name, kind in Config.__annotations__.items() if kind.endswith("Settings")
 }
 SETTINGS = tuple(one for name, fields in SECTIONS.items() for one in declare(name, fields))
+PROFILE_SETTINGS = declare("profiles.NAME", ProfileSettings)
+
+
+def profile_settings(name: str) -> tuple[Setting, ...]:
+    """Return the settings of a profile."""
+    return tuple(
+        one.under(f"profiles.{name}.{field}")
+        for field, one in zip(ProfileSettings._fields, PROFILE_SETTINGS, strict=True)
+    )

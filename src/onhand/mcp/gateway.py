@@ -24,6 +24,7 @@ from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import ALWAYS_LOAD, LocalSurface, describe_tool, run_in_thread, to_call_result
 from onhand.mcp.permissions import CALL_TOOLS, check_call_tool, kind_of
+from onhand.mcp.profiles import Problems
 from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
 from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
@@ -242,7 +243,8 @@ class GatewayTools:
                     names.append(server.key + count + detail)
             advice = f" To include them, {SEARCH_AGAIN}." if state == "connecting" else ""
             lines += [f"{word}: {'; '.join(names[:MAX_NAMED_SERVERS])}.{advice}"] if names else []
-        problems = [f"{server.key}: {plain_line(problem, 200)}" for server in servers for problem in server.problems]
+        problems = [plain_line(problem, 200) for problem in self._gateway.find_problems()]
+        problems += [f"{server.key}: {plain_line(problem, 200)}" for server in servers for problem in server.problems]
         if problems:
             more = f"; and {len(problems) - MAX_NAMED_PROBLEMS:,} more" if len(problems) > MAX_NAMED_PROBLEMS else ""
             lines.append(f"Not usable: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.")
@@ -256,8 +258,16 @@ class Gateway(ProxySurface):
 
     name = "onhand"
 
-    def __init__(self, upstreams: Upstreams, local: LocalSurface | None = None, is_structured: bool = False) -> None:
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        local: LocalSurface | None = None,
+        is_structured: bool = False,
+        find_problems: Problems = lambda: (),
+    ) -> None:
+        """`find_problems` returns what is wrong with the profile that is served."""
         super().__init__(upstreams)
+        self.find_problems = find_problems
         self._local = local
         self.is_structured = is_structured
         self.outputs = OutputPager()

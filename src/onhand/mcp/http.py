@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -55,6 +55,15 @@ class HttpLimits(NamedTuple):
 
 
 DEFAULT_LIMITS = HttpLimits()
+NO_TOKENS: Mapping[str, str] = {}
+
+
+class Endpoint(NamedTuple):
+    """A surface at a path of its own; clients of it need its token, and no other opens it."""
+
+    path: str
+    surface: Surface
+    token: str = ""
 
 
 async def serve(
@@ -63,8 +72,9 @@ async def serve(
     token: str,
     announce: Callable[[str], None],
     limits: HttpLimits = DEFAULT_LIMITS,
+    profiles: Sequence[Endpoint] = (),
 ) -> None:
-    """Serve until a stop signal; `announce` gets the URL once clients can connect."""
+    """Serve a surface at PATH and others beside it until a stop signal; `announce` gets each URL when it is open."""
 
     class Server(uvicorn.Server):
         """Ends on a signal without raising it again, as uvicorn does: the caller may have more to end."""
@@ -74,7 +84,7 @@ async def serve(
             with handle_stop_signals(lambda number: self.handle_exit(number, None)):
                 yield
 
-    app = application(surface, address.host, token, limits)
+    app = application(surface, address.host, token, limits, profiles)
     connections = Connections(min(limits.max_connections, _max_sockets()), limits.timeout_s)
     with _listen(address) as listener:
         config = uvicorn.Config(
@@ -90,7 +100,8 @@ async def serve(
             backlog=BACKLOG,
             timeout_graceful_shutdown=FINISH_S,
         )
-        announce(f"http://{address._replace(port=listener.getsockname()[1])}{PATH}")
+        for path in (PATH, *(endpoint.path for endpoint in profiles)):
+            announce(f"http://{address._replace(port=listener.getsockname()[1])}{path}")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connections.watch)
             await Server(config).serve(sockets=[listener])
@@ -120,19 +131,78 @@ def _listen(address: ListenAddress) -> socket.socket:
 
 
 def application(
-    surface: Surface, host: str = LOOPBACK_HOST, token: str = "", limits: HttpLimits = DEFAULT_LIMITS
+    surface: Surface,
+    host: str = LOOPBACK_HOST,
+    token: str = "",
+    limits: HttpLimits = DEFAULT_LIMITS,
+    profiles: Sequence[Endpoint] = (),
 ) -> ASGIApp:
-    """Return a surface as an ASGI application; InputError if other machines could reach it without a token."""
-    require_token(host, token, "name the variable that holds it in serve.token_env or by --token-env")
-    app = build_server(surface).streamable_http_app(
-        streamable_http_path=PATH,
+    """Return surfaces as an ASGI application; InputError if other machines could reach one without a token."""
+    endpoints = (Endpoint(PATH, surface, token), *profiles)
+    for endpoint in endpoints:
+        require_token(host, endpoint.token, "name the variable that holds it in serve.token_env or by --token-env")
+    apps = {endpoint.path: _make_app(endpoint, limits) for endpoint in endpoints}
+    tokens = {endpoint.path: endpoint.token for endpoint in endpoints}
+    return Guard(Paths(apps) if profiles else apps[PATH], tokens, host=host)
+
+
+def _make_app(endpoint: Endpoint, limits: HttpLimits) -> ASGIApp:
+    app = build_server(endpoint.surface).streamable_http_app(
+        streamable_http_path=endpoint.path,
         # The guard does this more strictly: the SDK only compares how a host begins.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=MAX_LINE_BYTES,
         session_idle_timeout=limits.session_idle_s,
         max_sessions=limits.max_sessions + MAX_OPENING,
     )
-    return Guard(Sessions(app, PATH, limits.max_sessions, limits.session_idle_s), token, host=host)
+    return Sessions(app, endpoint.path, limits.max_sessions, limits.session_idle_s)
+
+
+class Paths:
+    """ASGI application that passes requests on by their path, and lives as long as all of its applications."""
+
+    def __init__(self, apps: Mapping[str, ASGIApp]) -> None:
+        self._apps = apps
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or start and stop all applications."""
+        if scope["type"] == "http":
+            await self._apps.get(scope["path"], self._apps[PATH])(scope, receive, send)
+            return
+        async with anyio.create_task_group() as tasks:
+            lives = [_Life(app, scope) for app in self._apps.values()]
+            message = await receive()
+            reply: Message = {}
+            for life in lives:
+                tasks.start_soon(life.run)
+                reply = await life.tell(message)
+                if reply["type"] != "lifespan.startup.complete":
+                    break
+            await send(reply)
+            if reply["type"] == "lifespan.startup.complete":
+                message = await receive()
+                for life in reversed(lives):  # the first one opened what they share
+                    reply = await life.tell(message)
+                await send(reply)
+            tasks.cancel_scope.cancel()
+
+
+class _Life:
+    """The life of one application, which is told when to start and to stop."""
+
+    def __init__(self, app: ASGIApp, scope: Scope) -> None:
+        self._app, self._scope = app, scope
+        self._told, self._tell = anyio.create_memory_object_stream[Message](1)[::-1]
+        self._reply, self._replies = anyio.create_memory_object_stream[Message](1)
+
+    async def run(self) -> None:
+        """Run until it has stopped."""
+        await self._app(self._scope, self._told.receive, self._reply.send)
+
+    async def tell(self, message: Message) -> Message:
+        """Pass a message on and return the reply."""
+        await self._tell.send(message)
+        return await self._replies.receive()
 
 
 class HttpRefusal(NamedTuple):
@@ -166,15 +236,17 @@ _TOO_LARGE = HttpRefusal(413, f"The body has more than {MAX_LINE_BYTES:,} bytes.
 class Guard:
     """ASGI middleware that lets only requests through that are addressed to us, well-formed and authorized.
 
-    With a token, every request must carry it; without one, only requests to this machine are accepted.
+    A path may have a token, which every request to it must carry; if one has none, only requests to this machine are
+    accepted. Any other path has the token of PATH.
     """
 
-    def __init__(self, app: ASGIApp, token: str = "", *, host: str = LOOPBACK_HOST) -> None:
+    def __init__(self, app: ASGIApp, tokens: Mapping[str, str] = NO_TOKENS, *, host: str = LOOPBACK_HOST) -> None:
         self._app = app
         self._buffered_bytes = 0
-        self._token = Token(token) if token else None
+        self._tokens = {path: Token(token) if token else None for path, token in tokens.items()}
         host = f"[{host}]" if ":" in host else host.lower()
-        self._hosts = None if token and host not in LOOPBACK else (*LOOPBACK, host)  # None: any
+        is_guarded = bool(tokens) and all(tokens.values())
+        self._hosts = None if is_guarded and host not in LOOPBACK else (*LOOPBACK, host)  # None: any
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -184,12 +256,12 @@ class Guard:
         refusal = self._check_headers(scope["method"], headers)
         if refusal is None:
             origin = f"{scope.get('scheme', 'http')}://{headers['host']}"
-            if scope["path"] == METADATA_PATH and self._token:
+            if scope["path"] == METADATA_PATH and any(self._tokens.values()):
                 # How a client gets in (RFC 9728): with a token that whoever runs the server hands out.
                 metadata = {"resource": origin, "bearer_methods_supported": ["header"]}
                 await JSONResponse(metadata)(scope, receive, send)
                 return
-            refusal = self._check_token(headers, origin)
+            refusal = self._check_token(headers, scope["path"], origin)
         if refusal is None and scope["method"] == "POST":
             body, refusal = await self._read_body(receive)
             receive = _replay(body, receive)
@@ -247,12 +319,13 @@ class Guard:
             return False
         return match["host"] in self._hosts if self._hosts else origin.lower().partition("://")[2] == host.lower()
 
-    def _check_token(self, headers: Headers, origin: str) -> HttpRefusal | None:
-        if self._token is None:
+    def _check_token(self, headers: Headers, path: str, origin: str) -> HttpRefusal | None:
+        expected = self._tokens.get(path, self._tokens.get(PATH))
+        if expected is None:
             return None
         values = headers.getlist("authorization")
         scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        if scheme.lower() == "bearer" and self._token.equals(token.strip()):
+        if scheme.lower() == "bearer" and expected.equals(token.strip()):
             return None
         challenge = f'Bearer resource_metadata="{origin}{METADATA_PATH}"'
         return HttpRefusal(401, "Send the server's token as a bearer token.", challenge=challenge)

@@ -10,7 +10,7 @@ import mimetypes
 import re
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
@@ -37,6 +37,7 @@ from onhand.tools import Call, Registry, Result, Tool
 Value = TypeVar("Value")
 Contents = types.TextResourceContents | types.BlobResourceContents
 
+KINDS = PAGE, DOCUMENT, FILE_OF_SKILL = "context", "document", "skill"  # of resources
 CONTEXT = "onhand://context/"
 DOCUMENTS = "onhand://documents/"
 SKILL = "skill://"
@@ -131,14 +132,23 @@ class LocalResources:
         context: Callable[[], Context],
         skills: Callable[[], Skills],
         documents: Callable[[], Documents | None],
+        kinds: Collection[str] = KINDS,
     ) -> None:
+        """`kinds` are those that are served; of the others, nothing exists."""
         self.context = context
         self.skills = skills
-        self.documents = documents
+        self.documents = documents if DOCUMENT in kinds else lambda: None
+        self.kinds = kinds
 
     def all(self) -> list[types.Resource]:
         """Return the pinned pages, the searchable pages, the skills and the newest documents."""
-        return [*self._pages(), *self._skill_heads(), *self._newest_documents()]
+        pages = self._pages() if PAGE in self.kinds else ()
+        skills = self._skill_heads() if FILE_OF_SKILL in self.kinds else ()
+        return [*pages, *skills, *self._newest_documents()]
+
+    def skill_names(self) -> list[str]:
+        """Return the names of the skills."""
+        return [skill.name for skill in self.skills().all()] if FILE_OF_SKILL in self.kinds else []
 
     def templates(self) -> list[types.ResourceTemplate]:
         """Return the URI templates, which also cover what is not listed."""
@@ -162,12 +172,14 @@ class LocalResources:
             uri_template=SKILL + "{name}/{+path}",
             description="A file of a skill, by the skill's name and the file's path. Read SKILL.md first.",
         )
-        return [context, skill] if self.documents() is None else [context, document, skill]
+        templates = {PAGE: context, DOCUMENT: document, FILE_OF_SKILL: skill}
+        has_documents = self.documents() is not None
+        return [one for kind, one in templates.items() if kind in self.kinds and (kind != DOCUMENT or has_documents)]
 
     def read(self, uri: str) -> Contents:
         """Return what is at a URI; raise NotFound if there is nothing."""
         address = parse_uri(uri)
-        if address is None:
+        if address is None or address.kind not in self.kinds:
             raise NotFound(f"Unknown resource {shorten(uri, MAX_TITLE_CHARS)!r}. Take a URI from resources/list.")
         if address.kind == "context":
             text = repair_surrogates(self.context().read(address.name))
@@ -183,13 +195,13 @@ class LocalResources:
 
     def read_skill_file(self, name: str, path: str) -> bytes:
         """Return the content of a file of a skill; hidden files and files of other skills are not part of it."""
-        if path not in self.skills().files(name):
+        if FILE_OF_SKILL not in self.kinds or path not in self.skills().files(name):
             raise NotFound(f"The skill {name!r} has no file {path[:200]!r}. Its {SKILL_FILE} says which files it has.")
         return self.skills().file_bytes(name, path)
 
     def complete(self, argument: str, prefix: str) -> tuple[list[str], int]:
         """Return values of an argument that contain the prefix, those that start with it first, and their number."""
-        sources = {"path": self._paths, "name": self._skill_names, "document_id": self._document_ids}
+        sources = {"path": self._paths, "name": self.skill_names, "document_id": self._document_ids}
         if argument not in sources:
             return [], 0
         folded = prefix.casefold()
@@ -248,11 +260,10 @@ class LocalResources:
         return types.TextResourceContents(uri=uri, mime_type="text/plain", text=repair_surrogates(part.text), _meta=cut)
 
     def _paths(self) -> list[str]:
+        if PAGE not in self.kinds:
+            return []
         pinned = [file.path for file in self.context().pinned().files]
         return list(map(repair_surrogates, [*pinned, *(file.path for file in self.context().searchable())]))
-
-    def _skill_names(self) -> list[str]:
-        return [skill.name for skill in self.skills().all()]
 
     def _document_ids(self) -> list[str]:
         documents = self.documents()
@@ -294,7 +305,7 @@ class SkillsExtension:
 
     def list_skills(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Return one page of the skills, each with the digests of its files."""
-        names = [skill.name for skill in self._resources.skills().all() if _SKILL_NAME.fullmatch(skill.name)]
+        names = [name for name in self._resources.skill_names() if _SKILL_NAME.fullmatch(name)]
         on_page, cursor = page(names, params)
         entries = [entry for name in on_page if (entry := self._entry(name)) is not None]
         return {"skills": entries, **({"nextCursor": cursor} if cursor else {}), **FRESH}
@@ -313,7 +324,7 @@ class SkillsExtension:
     def read_directory(self, params: DirectoryParams) -> dict[str, Any]:
         """Return the direct children of a directory of a skill."""
         address = parse_uri(params.uri)
-        if address is None or address.kind != "skill":
+        if address is None or address.kind != FILE_OF_SKILL or FILE_OF_SKILL not in self._resources.kinds:
             raise NotFound(f"There is no directory at {params.uri[:200]!r}. Take a URI from skills/list.")
         prefix = f"{address.path.strip('/')}/".lstrip("/")
         files = self._resources.skills().files(address.name)
@@ -444,7 +455,8 @@ class LocalSurface(Surface):
 
     def prompts(self) -> list[types.Prompt]:
         """Return the prompts that a person may start with."""
-        return [PROJECT_CONTEXT, *([USE_SKILL] if "read_skill" in self.registry else [])]
+        context = [PROJECT_CONTEXT] if PAGE in self.resources.kinds else []
+        return [*context, *([USE_SKILL] if "read_skill" in self.registry else [])]
 
     async def list_tools(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None

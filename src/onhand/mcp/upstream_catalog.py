@@ -3,7 +3,7 @@
 What servers write is cleaned before clients or models see it, and what is blocked can be neither found nor called.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -54,8 +54,9 @@ class UpstreamCatalog:
         self.tools = tools
         self.routes = Routes()
         self.on_changed: list[Callable[[], object]] = []  # called after a list was taken in
-        self._servers = servers
+        self.servers = servers
         self._policies = policies
+        self._parts: list[CatalogPart] = []
         self._disabled_tools = Catalog()  # which a search names without finding them
         self._approvals = approvals
         self._lists_directory = lists_directory
@@ -75,7 +76,7 @@ class UpstreamCatalog:
         lists = load_lists(self._lists_directory, server.key, server.identity)
         if lists is None or self.blocked_server(server) is not None:
             return False
-        self._take_in(server.key, lists)
+        self.take_in(server.key, lists)
         return True
 
     async def update(self, server: ServerConfig, lists: UpstreamLists) -> None:
@@ -99,11 +100,19 @@ class UpstreamCatalog:
         """Return what cannot be used of a server's lists, and of the user's settings for its tools."""
         return (*self._settings_problems.get(key, ()), *self._problems.get(key, ()))
 
+    def part(self, keys: Collection[str], offers: Callable[[str], bool]) -> "CatalogPart":
+        """Return the part of this catalog with these servers, and with the tools whose public names are offered."""
+        part = CatalogPart(self, {key: server for key, server in self.servers.items() if key in keys}, offers)
+        for key, lists in self._lists.items():
+            part.take_in(key, lists)
+        self._parts.append(part)
+        return part
+
     def refresh(self) -> None:
         """Apply approvals that were given since, by any process."""
         if self._approvals.refresh():
             for key, lists in list(self._lists.items()):
-                self._take_in(key, lists)
+                self.take_in(key, lists)
 
     def route(self, name: str) -> Route:
         """Return where a tool's name leads; raise NotFound or, if it is blocked, ToolError."""
@@ -139,10 +148,10 @@ class UpstreamCatalog:
         """Return the tools that match a query best, each with the words that it was found by."""
         self.refresh()
         result = self.tools.search(query, limit, explain=True)
-        server = next((term.name for term in result.unknown if term.name in self._servers), "")
+        server = next((term.name for term in result.unknown if term.name in self.servers), "")
         if server and not result.hits:
             result = result._replace(reason=f"no tool of {server} can be used now")
-        unknown = (term for term in result.unknown if term.name not in self._servers)
+        unknown = (term for term in result.unknown if term.name not in self.servers)
         result = result._replace(unknown=tuple(term._replace(nearest=_tool_names(term.nearest)) for term in unknown))
         return self._mention_disabled(result) if len(self._disabled_tools) else result
 
@@ -170,7 +179,8 @@ class UpstreamCatalog:
         skills = ((key, skill) for key, lists in self._lists.items() for skill in lists.skills)
         return [_render_skill(key, skill) for key, skill in skills if is_visible(skill)]
 
-    def _take_in(self, key: str, lists: UpstreamLists) -> None:
+    def take_in(self, key: str, lists: UpstreamLists) -> None:
+        """Take in lists of a server at once."""
         for _ in self.intake_steps(key, lists):
             pass
 
@@ -188,6 +198,9 @@ class UpstreamCatalog:
         self._problems[key] = tuple(dict.fromkeys(problems))[:MAX_PROBLEMS]
         for on_changed in self.on_changed:
             on_changed()
+        for part in self._parts:
+            if key in part.servers:
+                yield from part.intake_steps(key, lists)
 
     def _take_in_tools(self, key: str, lists: UpstreamLists, problems: list[str]) -> Iterator[None]:
         tools = _tools_by_public_name(key, lists, problems)
@@ -199,7 +212,7 @@ class UpstreamCatalog:
                 scans[short] = scan_definition(definition)
             if number % BATCH == 0:
                 yield
-        offered = offer_tools(key, self._servers[key].tools, tools.values(), self._policies)
+        offered = offer_tools(key, self.servers[key].tools, tools.values(), self._policies)
         self._settings_problems[key] = offered.problems if "tools" not in lists.unread else ()
         upstream_names = {tool["name"] for tool in tools.values()}
         others = {route.upstream_name for route in self.routes.tools.values() if route.key != key} - upstream_names
@@ -227,7 +240,7 @@ class UpstreamCatalog:
         """Block tools of other servers that tell a model how to use these tools, which were unknown until now."""
         for other, lists in self._lists.items() if names else ():
             if other != key and self._approvals.mentions_any(other, names):
-                self._take_in(other, lists)
+                self.take_in(other, lists)
 
     def _update_search(self, key: str, routes: Mapping[str, Route], problems: list[str]) -> Iterator[None]:
         self._disabled_tools.clear(server=key)
@@ -260,6 +273,34 @@ class UpstreamCatalog:
         indexed = self._index.store.scan(Filter(scope=(key,)), limit=10**9)
         self._index.delete([document_id for document_id in indexed if document_id not in documents])
         self._index.put(documents.values())
+
+
+class CatalogPart(UpstreamCatalog):
+    """A part of a catalog, which knows nothing of the rest: neither a search nor an error tells that there is more.
+
+    What is approved was decided by the whole catalog, which also knows of tools that steer to others.
+    """
+
+    def __init__(
+        self, whole: UpstreamCatalog, servers: Mapping[str, ServerConfig], offers: Callable[[str], bool]
+    ) -> None:
+        super().__init__(servers, Approvals(), Catalog())
+        self._whole = whole
+        self._offers = offers
+
+    def refresh(self) -> None:
+        """Apply approvals that were given since, by any process."""
+        self._whole.refresh()
+
+    def problems(self, key: str) -> tuple[str, ...]:
+        """Return nothing, because problems name tools of the whole catalog."""
+        return ()
+
+    def _take_in_tools(self, key: str, lists: UpstreamLists, problems: list[str]) -> Iterator[None]:
+        tools = self._whole.routes.tools
+        routes = {name: route for name, route in tools.items() if route.key == key and self._offers(name)}
+        self.routes.replace_tools(key, routes)
+        yield from self._update_search(key, routes, problems)
 
 
 def tool_for_era(tool: types.Tool, is_modern: bool) -> types.Tool:

@@ -5,7 +5,8 @@ It does not depend on a door: the gateway, the command line and Python code call
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from copy import copy
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -84,9 +85,29 @@ class Upstreams:
             for key, server in enabled.items()
         }
         self._tasks: TaskGroup | None = None
+        self._users = 0  # that have entered it
+        self._whole: Upstreams | None = None
         self._search_until: float | None = None  # when searches no longer wait; set by the first one
 
+    def part(self, keys: Collection[str], offers: Callable[[str], bool]) -> "Upstreams":
+        """Return a part that has only these servers, and the tools whose public names are offered.
+
+        It shares the connections, and is open while it is entered, as the whole is.
+        """
+        part = copy(self)
+        part._whole = self
+        part._clients = {key: client for key, client in self._clients.items() if key in keys}
+        part._catalog = self._catalog.part(part._clients, offers)
+        part._search_until = None
+        return part
+
     async def __aenter__(self) -> Self:
+        if self._whole is not None:
+            await self._whole.__aenter__()
+            return self
+        self._users += 1
+        if self._users > 1:
+            return self
         tasks = anyio.create_task_group()
         self._tasks = await tasks.__aenter__()
         for client in self._clients.values():
@@ -96,7 +117,11 @@ class Upstreams:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._tasks is not None:
+        if self._whole is not None:
+            await self._whole.__aexit__(kind, error, trace)
+            return
+        self._users -= 1
+        if self._tasks is not None and not self._users:
             tasks, self._tasks = self._tasks, None
             tasks.cancel_scope.cancel()
             await tasks.__aexit__(None, None, None)  # so that an error of the block is not wrapped in a group
@@ -192,6 +217,10 @@ class Upstreams:
             ServerStatus(key, client.status, usable[key], waiting[key], self._catalog.problems(key), disabled[key])
             for key, client in self._clients.items()
         )
+
+    def is_listed(self, key: str) -> bool:
+        """Return whether the lists of a server are known."""
+        return self._catalog.is_listed(key)
 
     def pending(self) -> tuple[str, ...]:
         """Return the servers that are connecting and whose lists are still unknown."""
