@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from onhand.doors import mcp_surface
 from onhand.hidden_characters import is_hidden_in
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.pass_through import PassThrough
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.stdio import Refusal, parse_message
 from onhand.mcp.surface import build_server, sanitize_message
 from onhand.mcp.upstreams import Upstreams
 from onhand.project import Project, load_config, open_index
@@ -200,6 +203,70 @@ def test_no_upstream_server_shows_a_client_anything_hidden(behind: Behind) -> No
                     is_clean(str(error), name)
 
     anyio.run(main)
+
+
+# A server that hides something in each text of each answer.
+HIDING = f"""
+import json, sys
+T = {TAGS!r} + "\\u200b"
+MADE = {{
+    "initialize": {{
+        "protocolVersion": "2025-11-25", "serverInfo": {{"name": "u" + T, "version": T}}, "instructions": "do" + T,
+        "capabilities": {{"tools": {{}}, "resources": {{}}, "prompts": {{}}, "completions": {{}}, "logging": {{}}}},
+    }},
+    "tools/list": {{"tools": [{{"name": "ok", "inputSchema": {{"type": "object"}}}}]}},
+    "tools/call": {{
+        "content": [{{"type": "text", "text": T}}, {{"type": "resource", "resource": {{"uri": "x://b", "text": T}}}}],
+        "structuredContent": {{"a" + T: [T]}},
+    }},
+    "resources/list": {{"resources": [{{"uri": "x://a", "name": "r" + T, "description": T}}]}},
+    "resources/templates/list": {{"resourceTemplates": [{{"uriTemplate": "x://{{a}}", "name": T, "description": T}}]}},
+    "resources/read": {{"contents": [{{"uri": "x://a", "text": T}}]}},
+    "prompts/list": {{"prompts": [{{"name": "p", "description": T, "arguments": [{{"name": "q", "title": T}}]}}]}},
+    "prompts/get": {{"description": T, "messages": [{{"role": "user", "content": {{"type": "text", "text": T}}}}]}},
+    "completion/complete": {{"completion": {{"values": [T]}}}},
+}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    wrong = {{"error": {{"code": -32000, "message": "no" + T, "data": {{T: T}}}}}}
+    answer = {{"result": MADE[asked["method"]]}} if asked["method"] in MADE else wrong
+    if "id" in asked: print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], **answer}}), flush=True)
+"""
+
+
+@requirement("text.nothing-hidden")
+def test_no_method_of_a_server_brings_a_client_anything_hidden() -> None:
+    heard: list[Any] = []
+
+    async def main() -> None:
+        server = ServerConfig("u", sys.executable, ("-S", "-c", HIDING))
+        surface = PassThrough(Upstreams([server]), "u")
+        async with Client(build_server(surface), cache=None) as client:
+            await client.list_tools()
+            heard.append(await client.call_tool("ok"))
+            heard.append(await client.list_resources())
+            heard.append(await client.list_resource_templates())
+            heard.append(await client.read_resource("x://a"))
+            heard.append(await client.list_prompts())
+            heard.append(await client.get_prompt("p"))
+            ask = types.PromptReference(name="p")
+            heard.append(await client.complete(ask, {"name": "q", "value": ""}))
+
+    anyio.run(main)
+    for one in heard:
+        is_clean("\n".join(texts_of(one)), one)
+        assert MARKER in str(texts_of(one)), one
+
+
+@requirement("text.nothing-hidden")
+@pytest.mark.parametrize("id", [{"id": 7}, {}])
+def test_no_method_with_a_hidden_name_reaches_an_error(id: dict[str, int]) -> None:
+    refused = parse_message(
+        json.dumps({"jsonrpc": "2.0", "method": f"ping{PAYLOAD}", **id}, ensure_ascii=False).encode()
+    )
+    assert refused == (
+        Refusal(types.METHOD_NOT_FOUND, "No method has hidden characters in its name.", 7) if id else None
+    )
 
 
 def test_what_a_server_asks_a_person_has_nothing_hidden() -> None:

@@ -389,10 +389,13 @@ def write_entry(
 
 
 def own_command(shared: bool = False) -> list[str]:
-    """Return the command that starts onhand: by name in a shared file, otherwise by path, as PATH may differ."""
+    """Return the command that starts onhand: by name in a shared file, otherwise by path, as PATH may differ.
+
+    With -P, Python imports no module of the project in which a client starts us.
+    """
     from shutil import which
 
     if shared:
         return ["onhand"]
     found = which("onhand")
-    return [found] if found else [sys.executable, "-m", "onhand"]
+    return [found] if found else [sys.executable, "-P", "-m", "onhand"]

@@ -259,7 +259,7 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
     backend = "auto" if config.sandbox.backend == "none" else config.sandbox.backend
     if backend == "bubblewrap":  # it cannot be nested, so commands in there get another backend
         variables["ONHAND_SANDBOX_BACKEND"] = "auto"
-    command = [sys.executable, "-m", "onhand", *(word for word in words if word != SANDBOX_FLAG)]
+    command = [sys.executable, "-P", "-m", "onhand", *(word for word in words if word != SANDBOX_FLAG)]
     return run_in_sandbox(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
 
 

@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
+from onhand.hidden_characters import is_hidden_in
 from onhand.json_rpc import find_id
 from onhand.mcp.surface import Surface, build_server
 from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
@@ -175,6 +176,9 @@ def _validate_message(value: Any) -> types.JSONRPCMessage | Refusal | None:
         return Refusal(types.INVALID_REQUEST, f"{kind}. Send one JSON-RPC message per line.")
     if "method" in value and "id" in value and _request_id(value) is None:  # the SDK would take it for a notification
         return Refusal(types.INVALID_REQUEST, "The id must be a string or an integer.")
+    if is_hidden_in(str(value.get("method"))):  # the SDK would repeat it in its error
+        unknown = Refusal(types.METHOD_NOT_FOUND, "No method has hidden characters in its name.", _request_id(value))
+        return unknown if "id" in value else None
     try:
         return types.jsonrpc_message_adapter.validate_python(value)
     except ValidationError:

@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -71,3 +74,18 @@ def test_an_extra_that_the_client_would_miss_is_named_when_the_entry_is_written(
     assert main(words.split()) == 0
     extra = words.partition(" ")[0]
     assert f"needs the '{extra}' extra: pip install 'onhand[{extra}]'" in capsys.readouterr().err
+
+
+@requirement("mcp.install")
+def test_what_is_written_imports_nothing_from_the_project_in_which_a_client_starts_us(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert main(["mcp", "install", "claude"]) == 0
+    entry = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["onhand"]
+    for name in ("argparse", "onhand", "json"):  # a command in the sandbox may write any of these
+        (home / f"{name}.py").write_text("raise SystemExit('imported from the project')")
+    environ = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": str(home)}
+    words = [entry["command"], *entry["args"][:-1], "--version"]
+    done = subprocess.run(words, cwd=home, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout[:6]) == (0, "onhand"), done.stderr
