@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILES, DIRECTORIES = 32, 12  # in the reserve: they cost a start about a millisecond
+FILES, DIRECTORIES = 32, 24  # in the reserve: they cost a start about a millisecond
 _MODE = 0o1777  # of new files: setuid and setgid are left out
 MAX_TERMINALS, MAX_SHARED = 64, 4096
 MAX_DIRECTORIES = 256  # with protected names: each stays open
