@@ -510,10 +510,13 @@ class Project:
     def open_servers(self, show_login: Callable[[str], None] | None = None) -> Upstreams:
         """Open the MCP servers; `show_login` receives the address at which a person can log in to a server."""
         require_mcp()
+        from onhand.embed.cached import CachedEmbedder
+        from onhand.embed.choose import choose_embedder
         from onhand.mcp.oauth import oauth_login
         from onhand.mcp.secrets import read_secrets
         from onhand.mcp.upstreams import Upstreams
 
+        embedder, _ = choose_embedder(self.config.mcp.embedder)
         return Upstreams(
             self.server_list.servers,
             self.approvals,
@@ -522,7 +525,12 @@ class Project:
             auth_of=oauth_login(os.path.dirname(servers_file()), show_login),
             version=__version__,
             policies=self._policies,
+            embedder=CachedEmbedder(embedder, self._vectors_directory) if embedder else None,
         )
+
+    @property
+    def _vectors_directory(self) -> str | None:
+        return os.path.join(cache_directory(os.environ), "mcp", "vectors") if self.config.file_index.cached else None
 
     @property
     def _policies(self) -> dict[str, str]:

@@ -510,6 +510,11 @@ class McpSettings(Record):
     transparent: str = setting(
         "", "A server whose tools are passed through under their own names, instead of being found on demand."
     )
+    embedder: str = setting(
+        "auto",
+        "The embedder for searching tools by meaning: 'auto' is the best installed one, 'none' compares words only.",
+        "model",
+    )
     structured: bool = setting(
         False,
         "Whether our tools also send JSON for programs (structured content) to every client; some clients give it to "

@@ -3,6 +3,7 @@
 It does not depend on a door: the gateway, the command line and Python code call the same methods.
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -12,12 +13,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.client._input_required import run_input_required_driver
 from pydantic import BaseModel, TypeAdapter
 
-from onhand.errors import NotFound, ToolError, UpstreamError
+from onhand.embed.cached import CachedEmbedder
+from onhand.errors import NotFound, OnhandError, ToolError, UpstreamError
 from onhand.mcp.approvals import REJECTED, Approvals
 from onhand.mcp.client_callbacks import ask_client, forwarded_meta, is_modern
 from onhand.mcp.offered_tools import NO_POLICIES
@@ -32,6 +35,8 @@ from onhand.mcp.upstream_routes import SEPARATOR, Route, public_address, split_a
 from onhand.mcp.upstream_transport import ServerTransport, StartupThrottle
 from onhand.tools.catalog import Catalog, ToolSearchResult
 from onhand.tools.tool import copy_json
+
+_log = logging.getLogger(__name__)
 
 Params = TypeVar("Params", bound=BaseModel)
 SEARCH_WAIT_S = 0.3  # of the first search for servers that connect; nobody notices it, even if all of them hang
@@ -67,14 +72,20 @@ class Upstreams:
         auth_of: Callable[[ServerConfig], Any] = lambda server: None,
         version: str = "",
         policies: Mapping[str, str] = NO_POLICIES,
+        embedder: CachedEmbedder | None = None,
     ) -> None:
         """`lists_directory` caches the servers' lists; `auth_of` logs in to a server that requires it.
 
-        `policies` are those for each kind of tool where the settings of a server say nothing.
+        `policies` are those for each kind of tool where the settings of a server say nothing. With an `embedder`,
+        searches also compare meaning, as soon as its model is loaded and the tools are embedded.
         """
         enabled = {server.key: server for server in servers if not server.disabled}
         self.version = version
-        self._catalog = UpstreamCatalog(enabled, approvals or Approvals(), Catalog(), lists_directory, policies)
+        tools = Catalog(embedder=embedder, embeds_later=embedder is not None)
+        self._embedder = embedder
+        self._embeds = anyio.Event()  # set when there may be tools to embed
+        self._is_awake = False
+        self._catalog = UpstreamCatalog(enabled, approvals or Approvals(), tools, lists_directory, policies)
         self._permissions = PermissionRequests()
         self._throttle = StartupThrottle()
         variables = os.environ if environ is None else environ
@@ -112,6 +123,9 @@ class Upstreams:
         self._tasks = await tasks.__aenter__()
         for client in self._clients.values():
             client.open(tasks)
+        if self._embedder is not None:
+            self.on_changed.append(self._embed_soon)
+            tasks.start_soon(self._keep_embedded, self._embedder)
         return self
 
     async def __aexit__(
@@ -158,8 +172,30 @@ class Upstreams:
     def wake(self, legacy: bool = False) -> None:
         """Connect in the background to servers with unknown lists, and fetch lists again that have expired."""
         self._catalog.refresh()
+        if not self._is_awake:
+            self._is_awake = True
+            self._embed_soon()
         for client in self._clients.values():
             client.wake(legacy)
+
+    def _embed_soon(self) -> None:
+        if self._is_awake:  # and not before there is a client
+            self._embeds.set()
+
+    async def _keep_embedded(self, embedder: CachedEmbedder) -> None:
+        """Embed new tools in a thread whenever there are some, so that no search waits for it."""
+
+        def embed() -> None:
+            self._catalog.tools.embed_tools(lambda: self._tasks is not None)
+            embedder.save()
+
+        while True:
+            await self._embeds.wait()
+            self._embeds = anyio.Event()
+            try:
+                await anyio.to_thread.run_sync(embed, abandon_on_cancel=True)
+            except (OnhandError, OSError) as error:  # searches say so, too
+                _log.warning("the tools of the servers are not embedded: %s", error)
 
     async def wait_until_listed(self, name: str = "") -> None:
         """Wait a moment for the lists of servers that connect, or longer for the server of an unknown tool.

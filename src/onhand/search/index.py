@@ -319,18 +319,8 @@ class Index:
 
     def _embed_documents(self, documents: Sequence[Document]) -> dict[str, array[float]]:
         """Return the vectors of those documents that are embedded, by id."""
-        embedder = self._matching_embedder()
         embedded = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
-        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in embedded]
-        vectors = _embed(embedder, texts, "document") if texts else []
-        if len(vectors) != len(texts):
-            raise EmbedderError(
-                f"The embedder returned {len(vectors)} vectors for {len(texts)} texts. Nothing was written."
-            )
-        return {
-            document.id: validate_vector(vector, embedder.dimension, f"document {document.id!r}")
-            for document, vector in zip(embedded, vectors, strict=True)
-        }
+        return embed_documents(self._matching_embedder(), embedded)
 
     def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
         """Return the vector of a query, or None, and a note if it cannot be embedded."""
@@ -504,6 +494,20 @@ def _embed(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[f
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise EmbedderError(f"The embedder failed ({reason}). Choose another embedder.") from error
+
+
+def embed_documents(embedder: Embedder, documents: Sequence[Document]) -> dict[str, array[float]]:
+    """Return the vectors of documents by id."""
+    texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
+    vectors = _embed(embedder, texts, "document") if texts else []
+    if len(vectors) != len(texts):
+        raise EmbedderError(
+            f"The embedder returned {len(vectors)} vectors for {len(texts)} texts. Nothing was written."
+        )
+    return {
+        document.id: validate_vector(vector, embedder.dimension, f"document {document.id!r}")
+        for document, vector in zip(documents, vectors, strict=True)
+    }
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:

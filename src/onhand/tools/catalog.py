@@ -20,13 +20,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from onhand.document import Contribution
-from onhand.errors import InputError, NotFound, StoreError
+from onhand.errors import InputError, NotFound, OnhandError, StoreError
 from onhand.lexical.scoring import largest_first
 from onhand.record import Record
-from onhand.search.index import MOST, Index
+from onhand.search.index import MOST, Index, embed_documents, fingerprint
 from onhand.search.result import Layer
 from onhand.search.validation import validate_query
 from onhand.store.memory import MemoryStore
+from onhand.store.store import Entry
 from onhand.tools.catalog_tool import (
     NEAREST,
     CatalogTool,
@@ -181,6 +182,8 @@ def _explain_bad_pattern(pattern: str) -> str:
 DEFAULT_LIMIT = 8
 # Reasons for a result without hits.
 EXCLUDED = ("every tool that was named is excluded", "every tool that fits is excluded")
+LOADING = "the model that compares meaning is still loading; search again in a few seconds"
+EMBED_BATCH = 32  # tools that are embedded together: some hundredths of a second
 BATCH = 1024  # tools that are indexed together, so that their terms are sorted once
 
 
@@ -232,9 +235,17 @@ class ToolSearchResult(Record):
 class Catalog:
     """The tools that can be found, in memory or in a file. Thread-safe."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        embedder: Embedder | None = None,
+        embeds_later: bool = False,
+    ) -> None:
+        """With `embeds_later`, tools are added by their words, and meaning is compared after `embed_tools`."""
         self._lock = RLock()
-        self._index = Index(_open_store(path), embedder)
+        self._index = Index(_open_store(path), None if embeds_later else embedder)
+        self._later = embedder if embeds_later else None
+        self._not_embedded = LOADING if self._later else ""  # why meaning is not compared yet
         self._ids: dict[str, None] = {}
         self._names = ToolNames()
         self._tools: dict[str, CatalogTool] = {}  # all tools, or those that have been read from the file
@@ -268,6 +279,8 @@ class Catalog:
                 )
         with self._lock:
             documents = (tool_document(tool, self._stores_tools) for tool in valid.values())
+            if self._later and valid:
+                self._index.embedder, self._not_embedded = None, LOADING
             written = self._index.put(documents, batch=BATCH, checked=True)
             for tool_id, tool in valid.items():
                 self._add_id(tool_id)
@@ -380,6 +393,36 @@ class Catalog:
                 return self._match_names(query, parts.pattern, limit, without)
             return self._search_words(query, parts, limit, without, explain)
 
+    def embed_tools(self, goes_on: Callable[[], bool] = lambda: True) -> None:
+        """Embed the tools that have no vector yet, so that searches compare meaning from now on.
+
+        It may take seconds and is meant for a thread: meanwhile searches go on by words alone, and say so.
+        """
+        if self._later is None or self._index.embedder is not None:
+            return
+        try:
+            self._later.embed(["tools"], "query")  # loads the model
+            while goes_on() and self._embed_some(self._later):
+                pass
+        except OnhandError as error:
+            self._not_embedded = str(error).rstrip(".")
+            raise
+
+    def _embed_some(self, embedder: Embedder) -> bool:
+        """Embed some tools; return whether there may be more. Searches wait only while vectors are stored."""
+        with self._lock:
+            store = self._index.store
+            ids = store.without_vector(EMBED_BATCH)
+            if not ids:
+                self._index.embedder, self._not_embedded = embedder, ""
+                return False
+            documents = [self._index.get(tool_id) for tool_id in ids]
+        vectors = embed_documents(embedder, documents)
+        with self._lock:
+            entries = [Entry(document, vectors[document.id]) for document in documents]
+            store.upsert(entries, fingerprint(embedder), only_unchanged=True)
+        return True
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -440,6 +483,7 @@ class Catalog:
             unranked = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
             hits = [*hits, *map(self._hit, unranked)]
         reason = EXCLUDED[1] if places else self._explain_miss(parts.words, parts.server)
+        notes += (f"only words were compared: {self._not_embedded}",) if self._not_embedded else ()
         return self._make_result(query, "words", hits, reason, notes=notes)
 
     def _list_by_id(self, query: str, ids: Collection[str], limit: int) -> ToolSearchResult:

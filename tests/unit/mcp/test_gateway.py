@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anyio
@@ -12,6 +15,9 @@ import pytest
 from mcp import Client, MCPError
 
 from onhand.doors import mcp_surface
+from onhand.embed.cached import CachedEmbedder
+from onhand.embed.embedder import HashingEmbedder, Kind
+from onhand.errors import EmbedderError
 from onhand.mcp.gateway import Gateway, explain_refusal
 from onhand.mcp.local import LocalSurface
 from onhand.mcp.servers import ServerConfig
@@ -564,6 +570,61 @@ def test_a_search_before_any_server_has_listed_its_tools_says_so(behind: Behind)
                 "No tool found for 'pay a bill': no server has listed its tools yet.",
                 "Still connecting: hangs. To include them, search again in a few seconds.",
             ]
+
+    anyio.run(main)
+
+
+class Waiting(HashingEmbedder):
+    """An embedder that is loaded when the test says so, or fails."""
+
+    def __init__(self, error: str = "") -> None:
+        super().__init__()
+        self.is_loaded = Event()
+        self._error = error
+
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
+        assert self.is_loaded.wait(60)
+        if self._error:
+            raise EmbedderError(self._error)
+        return super().embed(texts, kind)
+
+
+@requirement("mcp.searches-compare-meaning")
+def test_a_search_compares_words_until_the_tools_are_embedded_and_says_so(behind: Behind) -> None:
+    async def main() -> None:
+        embedder = Waiting()
+        upstreams = Upstreams([behind("one", "plain")], embedder=CachedEmbedder(embedder, None))
+        async with Client(build_server(Gateway(upstreams)), cache=None) as client:
+            await client.list_tools()
+            await upstreams.connect()
+            query = {"query": "say the same again"}
+            first = text_of(await client.call_tool("search_tools", query))
+            assert "one__echo(text)" in first
+            assert "Note: only words were compared: the model that compares meaning is still loading; " in first
+            embedder.is_loaded.set()
+            with anyio.fail_after(60):
+                while "only words" in text_of(await client.call_tool("search_tools", query)):
+                    await anyio.sleep(0.01)
+            (hit,) = upstreams.search("say the same again").hits
+            assert {layer.name for layer in hit.layers} == {"keyword", "semantic"}
+
+    anyio.run(main)
+
+
+@requirement("mcp.searches-compare-meaning")
+def test_a_search_says_why_meaning_cannot_be_compared(behind: Behind) -> None:
+    async def main() -> None:
+        embedder = Waiting("the weights are damaged")
+        embedder.is_loaded.set()
+        upstreams = Upstreams([behind("one", "plain")], embedder=CachedEmbedder(embedder, None))
+        async with Client(build_server(Gateway(upstreams)), cache=None) as client:
+            await client.list_tools()
+            await upstreams.connect()
+            with anyio.fail_after(60):
+                found = ""
+                while "only words were compared: the weights are damaged." not in found:
+                    found = text_of(await client.call_tool("search_tools", {"query": "say the same again"}))
+            assert "one__echo(text)" in found
 
     anyio.run(main)
 
