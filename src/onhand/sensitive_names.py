@@ -84,7 +84,7 @@ TABLE = (
             *(".git", ".gitmodules", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
             *(".direnv/", ".devcontainer/", ".mise.toml", ".vscode/", ".idea/", ".zed/", ".fleet/", ".onhand/"),
             *("onhand.toml", ".mcp.json", ".claude", ".codex/", ".cursor/", ".gemini/", ".windsurf/", ".continue/"),
-            *(".aider*", ".opencode/", ".roo/"),
+            *(".aider*", ".opencode/", "opencode.json", "opencode.jsonc", ".qwen/", ".roo/"),
         ),
         tools="read-only",
         commands="read-only",
