@@ -192,7 +192,6 @@ MAX_FILE_BYTES = 4 * MAX_BODY_BYTES  # a note may grow when someone edits it
 PROMPT_MAX_BYTES = 4 * 1024
 MAX_OUTPUT_BYTES = 16 * 1024
 
-NAME_HELP = "A few words."
 DESCRIPTION_HELP = "One line that says what the note is about."
 BODY_HELP = f"Markdown, at most {MAX_BODY_BYTES:,} bytes."
 WRITE = (
@@ -397,7 +396,7 @@ class Notes(FileCorpus):
 
         @corpus_tool(description=WRITE, **changes)
         def write_note(
-            name: Annotated[str, NAME_HELP],
+            name: str,
             description: Annotated[str, DESCRIPTION_HELP],
             body: Annotated[str, BODY_HELP],
             type: NoteType | None = None,
@@ -405,7 +404,7 @@ class Notes(FileCorpus):
             return self.write(name, description, body, type)
 
         @corpus_tool(**changes)
-        def delete_note(name: Annotated[str, NAME_HELP]) -> DeletedNote:
+        def delete_note(name: str) -> DeletedNote:
             """Delete a note that is wrong or no longer true. Good for notes that mislead. Poor for notes that only need
             a correction; call write_note with the same name for that. It cannot be undone. Example:
             delete_note(name="test database").

@@ -65,7 +65,7 @@ CALL = {
     DESTRUCTIVE: "Like call_tool, for tools that may delete or overwrite something.",
 }
 READ_NEXT = (
-    'Read the next part of a result that was cut off; its last line names the handle. Example: read_on(handle="…").'
+    'Read the next part of a result that was cut off, by the handle in its last line. Example: read_on(handle="…").'
 )
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024  # of all results that were cut off
@@ -114,7 +114,7 @@ class GatewayTools:
         keys = self._upstreams.keys[:MAX_NAMED_SERVERS]
         self.search_tools = make_search_tool(
             self.search,
-            what_next="Call what you find with the call tool that the answer names.",
+            what_next="The answer says how to call them.",
             about=f"Servers: {', '.join(keys)}." if keys else "",
         )
         self.describe_tool = make_describe_tool(self.describe, example="github__create_issue")
