@@ -37,6 +37,7 @@ def conversation_of(tmp_path_factory: pytest.TempPathFactory) -> Converse:
 
 
 @NEEDS_CLIENTS
+@pytest.mark.skipif("ONHAND_ISOLATED" not in os.environ, reason="this machine does not allow us a network of our own")
 def test_nothing_but_loopback_can_be_reached() -> None:
     with pytest.raises(OSError, match="unreachable"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         any_socket.connect(("192.0.2.1", 9))
@@ -62,6 +63,15 @@ def test_the_fixed_tools_are_listed_in_the_first_request_and_never_change(
     first, *others = conversation_of(program).sent
     assert {program.prefix + name for name in FIXED} <= set(first.names)
     assert all(request.listings == first.listings for request in others)
+
+
+@NEEDS_CLIENTS
+@requirement("mcp.real-clients")
+@EACH
+def test_a_model_reads_from_the_start_whose_tools_it_can_find(program: Program, conversation_of: Converse) -> None:
+    first = conversation_of(program).sent[0]
+    told = first.rest + "".join(listing.text for listing in first.listings)
+    assert "Tools of time, echo, files, gone are not listed. Find them with search_tools" in told
 
 
 @NEEDS_CLIENTS
