@@ -11,6 +11,7 @@ import os
 from onhand.cli import terminal
 from onhand.cli.connections import ConnectionTest, warn_of_lists
 from onhand.cli.mcp_clients import import_servers, install, own_servers, uninstall
+from onhand.cli.mcp_switches import add_switches, disable, enable, policy
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive_seconds
 from onhand.errors import ConfigError, InputError, NotFound, ToolError, UpstreamError
@@ -75,6 +76,7 @@ def add_arguments(parser: Parser) -> None:
     reject = verbs.add_parser("reject", help="block tools that wait for approval, whatever they say later")
     reject.add_argument("name", metavar="NAME", help="the server")
     reject.add_argument("tools", metavar="TOOL", nargs="*", help="tools as named by `review` (default: all)")
+    add_switches(verbs)
     call = verbs.add_parser("call", help="call a tool")
     call.add_argument("tool", metavar="SERVER__TOOL", help="the name of the tool")
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object")
@@ -86,6 +88,7 @@ def add_arguments(parser: Parser) -> None:
         verb.add_argument("--project", action="store_true", help="change the project's settings instead of the user's")
         verb.add_argument("--name", metavar="NAME", default="onhand", help="the name of the entry (default: onhand)")
     install.add_argument("--print", action="store_true", help="only print the entry and where it belongs")
+    install.add_argument("--profile", metavar="NAME", help="serve only what belongs to this profile")
     add_to_all(verbs, "the project directory")
 
 
@@ -400,6 +403,9 @@ _VERBS: dict[str, Callable[[Project, argparse.Namespace], int]] = {
     "review": _review,
     "approve": _approve,
     "reject": _reject,
+    "enable": enable,
+    "disable": disable,
+    "policy": policy,
     "call": _call,
     "install": install,
     "uninstall": uninstall,

@@ -317,7 +317,9 @@ def install(project: Project, arguments: argparse.Namespace) -> int:
     from onhand.mcp import client_settings
 
     path = _settings_path(project, arguments)
-    entry = client_settings.make_entry(arguments.client, own_command(arguments.project))
+    if arguments.profile:
+        project.profile(arguments.profile)  # raises NotFound if there is none
+    entry = client_settings.make_entry(arguments.client, own_command(arguments.project), arguments.profile or "")
     warn_if_missing("MCP", "mcp")
     with keep_trust(project.directory):  # the file may be one of the project's server files
         return write_entry(arguments, arguments.client, path, arguments.name, entry)

@@ -95,10 +95,11 @@ def settings_paths(home: str, project: str, environ: Mapping[str, str]) -> dict[
     }
 
 
-def make_entry(client: str, command: list[str]) -> dict[str, Any]:
-    """Return the entry with which a client starts onhand."""
+def make_entry(client: str, command: list[str], profile: str = "") -> dict[str, Any]:
+    """Return the entry with which a client starts onhand, for a profile or for everything."""
     file = CLIENTS[client]
     words = [*command, "serve", *(["--root", file.workspace] if file.workspace else [])]
+    words += ["--profile", profile] if profile else []
     return {**file.extra, **({"command": words} if file.is_one_list else {"command": words[0], "args": words[1:]})}
 
 

@@ -252,3 +252,42 @@ def _parse_toml(text: str) -> Any:
 
 JSON = SettingsFormat(_render_json, _insert_into_json, _remove_from_json, _parse_json)
 TOML = SettingsFormat(_render_toml, _insert_into_toml, _remove_from_toml, _parse_toml)
+
+
+def set_in_json(text: str, place: Sequence[str], value: Any) -> str:
+    """Return JSON with comments in which one member has a value; the objects around it have to exist."""
+    plain = _blank_comments(text)
+    start = _skip_space(plain, 0)
+    for name in place[:-1]:
+        parent = _find_member(_members(plain, start), name)
+        if parent is None:
+            raise ValueError(MISSING)
+        start = parent.start
+    members = _members(plain, start)
+    existing, level = _find_member(members, place[-1]), len(place)
+    rendered = json.dumps(value, ensure_ascii=False) if _is_flat(value) else _render_value(value, level, text)
+    if existing is not None and text[existing.start : existing.end] != plain[existing.start : existing.end]:
+        raise ValueError("the value has comments, which would be lost")
+    if existing is not None:
+        after = text[: existing.start] + rendered + text[existing.end :]
+    elif members:
+        end = members[-1].end
+        between = re.match(r"\s*", text[start + 1 :])  # as the first member is set off
+        space = between[0] if between else ""
+        after = f"{text[:end]},{space}{json.dumps(place[-1])}: {rendered}{text[end:].removeprefix(',')}"
+    else:
+        after = _insert_member(text, plain, start, place[-1], value, level)
+    if _parse_json(after) != _with(_parse_json(text), place, value):
+        raise ValueError(UNSUPPORTED)
+    return after
+
+
+def _is_flat(value: Any) -> bool:
+    """Return whether a value stays on one line."""
+    return not isinstance(value, dict) or all(isinstance(one, str) for one in value.values())
+
+
+def _with(settings: Any, place: Sequence[str], value: Any) -> Any:
+    """Return settings with a value at a place."""
+    name, *rest = place
+    return {**settings, name: _with(settings[name], rest, value) if rest else value}

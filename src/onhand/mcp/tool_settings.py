@@ -53,6 +53,11 @@ class ServerTools(NamedTuple):
     by_name: Mapping[str, ToolSettings] = {}  # name or pattern → settings
 
 
+def spellings_of(member: str) -> tuple[str, ...]:
+    """Return how clients spell a list of tools, ours first."""
+    return _SPELLINGS[member]
+
+
 def is_pattern(name: str) -> bool:
     """Return whether a name stands for several tools."""
     return not _WILDCARDS.isdisjoint(name)
