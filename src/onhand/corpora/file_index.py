@@ -16,7 +16,6 @@ from onhand.corpora import files
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import EVERYTHING, Document, Section
 from onhand.errors import EmbedderError, InputError, MissingExtra
-from onhand.fsio import make_directories
 from onhand.record import Record
 from onhand.search.index import Index
 from onhand.search.validation import validate_document
@@ -102,7 +101,7 @@ def _prepare_directory(directory: str) -> None:
     """Create the directory and, if only this user can write to it, delete cache files that are no longer used."""
     import time
 
-    make_directories(directory, 0o700)
+    os.makedirs(directory, 0o700, exist_ok=True)  # not `make_directories`, which waits for the disk
     if not _is_ours(os.stat(directory)):
         return
     oldest = time.time() - MAX_UNUSED_S
