@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{'engine':<22}{'build':>18}{'search p50':>18}{'search p99':>18}")
         results = {name: measure(build, texts, queries) for name, build in ENGINES.items()}
         for name, result in results.items():
-            cells = [f"{value:.2f} ({value / results['bm25s'][key]:.2f}×)" for key, value in result.items()]
+            cells = [f"{value:.3f} ({value / results['bm25s'][key]:.2f}×)" for key, value in result.items()]
             print(f"{name:<22}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
 
 
