@@ -110,6 +110,8 @@ def _call_through_gateway(project: Project, name: str, tool_arguments: str, read
         raise InputError('the arguments must be a JSON object, such as \'{"query": "…"}\'')
     terminal.warn(project.server_list.problems)
     surface = mcp_surface(project)
+    if name == "search_tools":
+        project.servers.embed_tools()  # there is no later search, so this one waits for meaning
 
     async def call() -> Result:
         async with mcp.Client(build_server(surface), read_timeout_seconds=None) as client:

@@ -105,6 +105,7 @@ def _run_with_servers(arguments: argparse.Namespace) -> int:
     _say_ages({key: age for key, age in project.list_ages().items() if key in servers.keys})
 
     def search(query: str, limit: int, exclude: Sequence[str], profile: str, explain: bool) -> ToolSearchResult:
+        servers.embed_tools()
         if exclude or profile != "default":
             return servers.catalog.search(query, limit, exclude, profile, explain)
         return servers.search(query, limit)  # as the gateway's search_tools does

@@ -7,6 +7,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from types import TracebackType
@@ -181,6 +182,13 @@ class Upstreams:
     def _embed_soon(self) -> None:
         if self._is_awake:  # and not before there is a client
             self._embeds.set()
+
+    def embed_tools(self) -> None:
+        """Embed the tools that are known before the first search, for callers that would rather wait for meaning."""
+        if self._embedder is not None:
+            with suppress(OnhandError, OSError):  # searches say why meaning is not compared
+                self._catalog.tools.embed_tools()
+                self._embedder.save()
 
     async def _keep_embedded(self, embedder: CachedEmbedder) -> None:
         """Embed new tools in a thread whenever there are some, so that no search waits for it."""
