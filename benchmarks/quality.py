@@ -1,12 +1,15 @@
 """Ranking quality on judged sets: nDCG@10 and recall@5 of our rankings beside bm25s, set by set.
 
     python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR] [--variants]
+        [--unrelated]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, with corpus.jsonl (id, title, text; tools also have
 parameters), queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id, score, under a header line).
 
 With an embedder there are semantic search, reciprocal rank and the default fusion too, all through the Index; a set
-where fusion is more than a point below the better of its layers is marked with `!`. Vectors are kept in the cache.
+where fusion is more than a point below the better of its layers is marked with `!`. With --unrelated, a second table
+says how many of a set's own queries fused search answers with nothing, and how many of other sets' queries. Vectors are
+kept in the cache.
 """
 
 import argparse
@@ -32,6 +35,7 @@ from onhand.store.store import Entry
 
 Search = Callable[[str], list[str]]  # a query → the ids of the ten best
 A_POINT = 0.01
+UNRELATED = 20  # queries of each other set
 
 
 class JudgedSet(NamedTuple):
@@ -222,6 +226,29 @@ def tabulate(
     return table
 
 
+def tabulate_abstention(folders: Sequence[Path], most_queries: int | None, embedder: Embedder) -> None:
+    """Print how often fused search finds nothing, for the queries of a set and for those of all others."""
+    sets = {folder.name: load(folder, most_queries) for folder in folders}
+    queries = {name: list(judged.queries.values()) for name, judged in sets.items()}
+    for texts in queries.values():
+        embedder.embed(texts, "query")
+    print(f"\n{'nothing found':<20}{'own queries':>16}{'of other sets':>16}")
+    shares = []
+    for name, judged in sets.items():
+        index = Index(QuickStore(), embedder)
+        index.put(judged.documents)
+        others = [text for other, texts in queries.items() if other != name for text in texts[:UNRELATED]]
+        shares.append(
+            [
+                sum(not index.fused(text, explain=False).hits for text in texts) / len(texts)
+                for texts in (queries[name], others)
+            ]
+        )
+        print(f"{name:<20}{shares[-1][0]:>16.3f}{shares[-1][1]:>16.3f}", flush=True)
+    own, unrelated = (sum(column) / len(shares) for column in zip(*shares, strict=True))
+    print(f"{'mean':<20}{own:>16.3f}{unrelated:>16.3f}")
+
+
 def loses(row: dict[str, Quality]) -> bool:
     """Whether fusion is more than a point below the better of its layers."""
     return "fused" in row and row["fused"].ndcg < max(row["keyword"].ndcg, row["semantic"].ndcg) - A_POINT
@@ -246,6 +273,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, help="at most this many of each set; all of them when not given")
     parser.add_argument("--embedder", help="compare meaning too, by this embedder")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
+    parser.add_argument("--unrelated", action="store_true", help="measure how often fused search finds nothing, too")
     parser.add_argument("--variants", action="store_true", help="rank by words with one thing changed each, too")
     options = parser.parse_args(argv)
     if not options.directory:
@@ -258,12 +286,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     folders = [folder for folder in found if not options.sets or folder.name in options.sets]
     if not folders:
         parser.error(f"{options.directory} has no such judged set: name a directory that has one, or other --sets")
-    tabulate(
-        folders,
-        options.queries,
-        RememberingEmbedder(embedder, options.cache) if embedder else None,
-        options.variants,
-    )
+    remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
+    tabulate(folders, options.queries, remembering, options.variants)
+    if options.unrelated and remembering:
+        tabulate_abstention(folders, options.queries, remembering)
 
 
 if __name__ == "__main__":

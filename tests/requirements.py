@@ -291,6 +291,7 @@ search.time-spellings own ISO 8601, mail dates and seconds since 1970 are unders
 search.fused 001 Both layers are joined, by reciprocal rank or by score, beside the layers and not instead of them.
 search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
+search.fused-calibrated own A fused score means the same for every query, and a query that no document answers finds nothing, with a reason.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
 search.keyword-speed 001 Keyword search is measured beside a peer: median and p99, first and later searches, with and without filters.

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.document import Match
-from onhand.search.fusion import Fused, adaptive, reciprocal_rank
+from onhand.search.fusion import Fused, add_scores, reciprocal_rank
 from requirements import requirement
 
 ids = st.text("abcdefgh", min_size=1, max_size=2)
@@ -30,7 +30,7 @@ def test_every_candidate_is_ranked_once_with_a_score_from_0_to_1(
     keyword: dict[str, float], semantic: dict[str, float], documents: int, weigh: dict[str, float] | None
 ) -> None:
     layers = layers_of(keyword, semantic)
-    for fused in (adaptive(layers, layers, documents, weigh), reciprocal_rank(layers, weigh)):
+    for fused in (add_scores(layers, documents, weigh), reciprocal_rank(layers, weigh)):
         assert {one.id for one in fused} == keyword.keys() | semantic.keys()
         assert len(fused) == len(keyword.keys() | semantic.keys())
         assert all(0 <= one.score <= 1 for one in fused)
@@ -47,8 +47,8 @@ def test_scores_and_order_under_a_filter_are_those_without_it(
 ) -> None:
     whole = layers_of(keyword, semantic)
     filtered = {name: [match for match in matches if match.id in passing] for name, matches in whole.items()}
-    everywhere = seen(adaptive(whole, whole, documents))
-    assert seen(adaptive(filtered, whole, documents)) == [pair for pair in everywhere if pair[0] in passing]
+    everywhere = seen(add_scores(whole, documents))
+    assert seen(add_scores(filtered, documents)) == [pair for pair in everywhere if pair[0] in passing]
 
 
 @requirement("search.fused")
@@ -57,7 +57,7 @@ def test_what_is_better_in_both_layers_is_never_worse_in_the_fused_one(
     keyword: dict[str, float], semantic: dict[str, float], documents: int
 ) -> None:
     layers = layers_of(keyword, semantic)
-    score = dict(seen(adaptive(layers, layers, documents)))
+    score = dict(seen(add_scores(layers, documents)))
     both = sorted(keyword.keys() & semantic.keys())
     for better in both:
         for worse in both:

@@ -299,8 +299,9 @@ FILTER = (
 FUSED = (
     "Find documents by words and by meaning at once, in one ranking. Good when you cannot tell which of the two will "
     "work, or when one call has to be enough. Poor for telling the two apart: a hit's layers say how each ranked it, "
-    "but keyword_search or semantic_search alone show it better. Costs as much as both together. If meaning cannot be "
-    'compared, it uses words alone and says so. Returns snippets. Example: fused_search(query="parental leave policy").'
+    "but keyword_search or semantic_search alone show it better. Costs as much as both together. Finds nothing, and "
+    "says so, if no document has enough in common with the query. If meaning cannot be compared, it uses words alone "
+    'and says so. Returns snippets. Example: fused_search(query="parental leave policy").'
 )
 GET = (
     "Read one document: its text and everything known about it. Good for a document that a search found. Poor for "

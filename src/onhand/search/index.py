@@ -180,16 +180,17 @@ class Index:
         filter: Filter = EVERYTHING,
         limit: int = DEFAULT_LIMIT,
         offset: int = 0,
-        method: str = "adaptive",
+        method: str = "scores",
         weights: Mapping[str, float] | None = None,
         *,
+        weak: bool = False,
         explain: bool = True,
     ) -> SearchResult:
         """Fuse keyword and semantic search into scores from 0 to 1; without an embedder, search by keyword and note it.
 
-        The method "adaptive" combines scores, weighted by how the query scores in the whole index, so that a filter
-        changes neither scores nor order. "rrf" combines ranks with the `weights`. Each layer is ranked once; with a
-        filter, "adaptive" also ranks the best of the whole index.
+        The method "scores" adds what each layer says about a document, so scores can be compared between queries, and a
+        filter changes neither scores nor order. If none of the best hits has enough in common with the query, nothing
+        is found; with `weak`, they are returned all the same. "rrf" adds reciprocal ranks. Each layer is ranked once.
         """
         from onhand.search import fusion
 
@@ -204,9 +205,10 @@ class Index:
             if method == "rrf":
                 fused = fusion.reciprocal_rank(layers, weights)
             else:
-                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, fusion.SAMPLE)
-                fused, layers = self._fuse_scores(query, vector, layers, whole, weights)
+                fused, layers = self._fuse_scores(query, vector, layers, weights)
             scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
+            if method == "scores" and vector and fused and not weak and not self._has_evidence(query, fused, scores):
+                return SearchResult((), _explain_weak(fused[0].id), notes)
             ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
             result = self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter))
             result = result._replace(hits=self.explain_hits(result.hits, query)) if explain else result
@@ -231,10 +233,7 @@ class Index:
             if vector is None:
                 by_words = [_keyword_rank(rank, match) for rank, match in enumerate(layers["keyword"], 1)]
                 return Ranks(tuple(by_words), notes)
-            from onhand.search import fusion
-
-            whole = layers if among is None else self._layers(query, vector, EVERYTHING, fusion.SAMPLE)
-            fused, layers = self._fuse_scores(query, vector, layers, whole, None)
+            fused, layers = self._fuse_scores(query, vector, layers, None)
         scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
         return Ranks(tuple(Rank(one.id, one.score, _fused_layers(one, scores)) for one in fused[:depth]), notes)
 
@@ -349,13 +348,9 @@ class Index:
         query: str,
         vector: array[float] | None,
         layers: dict[str, list[Match]],
-        whole: dict[str, list[Match]],
         weights: Mapping[str, float] | None,
     ) -> tuple[list[Fused], dict[str, list[Match]]]:
-        """Fuse layers, and return the ranking and the layers with the scores of all of its documents.
-
-        `whole` has the best matches of each layer without any filter.
-        """
+        """Fuse layers, and return the ranking and the layers with the scores of all of its documents."""
         from onhand.search import fusion
 
         by_words = {match.id for match in layers["keyword"]}
@@ -367,7 +362,22 @@ class Index:
         if vector is not None and (unscored := by_words - by_meaning):
             scored = self.store.nearest(vector, EVERYTHING, len(unscored), None, unscored)
             layers = {**layers, "semantic": _sort_matches(layers["semantic"] + scored)}
-        return fusion.adaptive(layers, whole, self.store.count(), weights), layers
+        return fusion.add_scores(layers, self.store.count(), weights), layers
+
+    def _has_evidence(self, query: str, fused: Sequence[Fused], scores: Mapping[str, Mapping[str, float]]) -> bool:
+        """Return whether one of the best documents has enough in common with a query to be called found."""
+        from onhand.search import fusion
+
+        least = self.embedder.min_score if self.embedder else None
+        if least is None or least <= 0:  # nothing is known about what the cosines of this model mean
+            return True
+        for one in fused[: fusion.JUDGED]:
+            weights = self.store.term_weights(query, one.id).values()
+            whole = sum(weight for weight, _ in weights)
+            share = sum(weight for weight, matches in weights if matches) / whole if whole else 0.0
+            if fusion.has_evidence(share, scores["semantic"].get(one.id, 0.0), least):
+                return True
+        return False
 
     def explain_hits(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
         """Return the hits with the terms that found them."""
@@ -479,6 +489,13 @@ class Index:
         if self.store.count(filter):
             return None
         return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
+
+
+def _explain_weak(best_id: str) -> str:
+    return (
+        "nothing has enough in common with the query, in words or in meaning; "
+        f"the closest document is {best_id[:200]!r}: use other words, or search by keyword"
+    )
 
 
 def _sort_matches(matches: list[Match]) -> list[Match]:

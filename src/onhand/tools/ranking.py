@@ -438,7 +438,7 @@ def rank_tools(
     gained = _part_gains(index, words, ranked, among)
     _add_gains(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
     if meant:
-        best = 1.0 if is_fused else max(scores.values(), default=1.0)
+        best = max(scores.values(), default=1.0)
         by_name = Contribution(words[:SHOWN_CHARS], "name", NAMED_SHARE * best)
         named = dict.fromkeys(chain.from_iterable(meant), by_name)
         _add_gains(scores, named, 1 + NAMED_SHARE if is_fused else 1.0)

@@ -10,13 +10,13 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.embed.embedder import Kind
 from onhand.errors import InputError
-from onhand.search.fusion import EVEN_EVIDENCE, SAMPLE, Fused, adaptive, reciprocal_rank
+from onhand.search.fusion import WORDS_PER_COSINE, Fused, add_scores, has_evidence, reciprocal_rank
 from onhand.search.index import FUSED_DEPTH, Index
 from onhand.store.memory import MemoryStore
 from requirements import requirement
 
 DOCUMENTS = 1000
-EVEN = EVEN_EVIDENCE * log(DOCUMENTS + 2)  # the score by words that weighs as much as meaning does
+ONE = WORDS_PER_COSINE * log(DOCUMENTS + 2)  # the keyword score that weighs as much as a cosine of 1
 
 
 def matches(**scores: float) -> list[Match]:
@@ -26,8 +26,7 @@ def matches(**scores: float) -> list[Match]:
 def fuse(
     keyword: Sequence[Match], semantic: Sequence[Match], weights: Mapping[str, float] | None = None
 ) -> list[Fused]:
-    layers = {"keyword": keyword, "semantic": semantic}
-    return adaptive(layers, layers, DOCUMENTS, weights)
+    return add_scores({"keyword": keyword, "semantic": semantic}, DOCUMENTS, weights)
 
 
 def ids(fused: Sequence[Fused]) -> list[str]:
@@ -52,10 +51,10 @@ def test_reciprocal_rank_weighs_the_layers_as_asked() -> None:
 
 
 @requirement("search.fused-explains")
-def test_the_first_of_both_layers_has_the_score_one_and_all_others_less() -> None:
-    fused = fuse(matches(a=20, b=10, c=1), matches(a=0.8, b=0.2, c=-0.4, d=-0.9))
-    assert fused[0].score == pytest.approx(1)
-    assert all(0 < one.score < 1 for one in fused[1:])
+def test_a_score_is_what_its_layers_add_and_always_less_than_one() -> None:
+    fused = fuse(matches(a=200 * ONE, b=10, c=1), matches(a=0.8, b=0.2, c=-0.4, d=-0.9))
+    assert ids(fused) == ["a", "b", "c", "d"]
+    assert all(0 <= one.score < 1 for one in fused)
     assert [one.score for one in fused] == pytest.approx(
         [sum(share for _, share in one.places.values()) for one in fused]
     )
@@ -63,41 +62,56 @@ def test_the_first_of_both_layers_has_the_score_one_and_all_others_less() -> Non
 
 @requirement("search.fused-explains")
 def test_each_place_has_the_rank_in_its_layer_and_what_that_layer_added() -> None:
-    (a, b, c) = fuse(matches(a=EVEN, b=EVEN / 2), matches(b=0.8, c=0.3))
-    assert (a.id, b.id, c.id) == ("b", "a", "c")
-    assert a.places["keyword"] == pytest.approx((2, 1 / 4))
-    assert a.places["semantic"] == pytest.approx((1, 1 / 2))
-    assert b.places.keys() == {"keyword"}
+    (b, a, c) = fuse(matches(a=ONE, b=ONE / 2), matches(b=0.8, c=0.3))
+    assert (b.id, a.id, c.id) == ("b", "a", "c")
+    assert b.places["keyword"] == pytest.approx((2, 0.5 / 2.3))
+    assert b.places["semantic"] == pytest.approx((1, 0.8 / 2.3))
+    assert a.places.keys() == {"keyword"}
     assert c.places.keys() == {"semantic"}
 
 
 @requirement("search.fused")
-def test_words_weigh_the_more_the_more_evidence_their_best_match_has() -> None:
+def test_words_weigh_the_more_the_more_evidence_they_are() -> None:
     semantic = matches(near=0.7, far=0.1)
-    little, even, much = (fuse(matches(said=EVEN * evidence), semantic) for evidence in (0.25, 1, 4))
-    shares = [{one.id: one.score for one in fused}["said"] for fused in (little, even, much)]
-    assert shares == pytest.approx([1 / 9, 1 / 2, 8 / 9])
+    little, even, much = (fuse(matches(said=ONE * evidence), semantic) for evidence in (0.25, 1, 4))
+    scores = [{one.id: one.score for one in fused}["said"] for fused in (little, even, much)]
+    assert scores == pytest.approx([1 / 5, 1 / 2, 4 / 5])
     assert (ids(little)[0], ids(much)[0]) == ("near", "said")
+
+
+@requirement("search.fused-calibrated")
+def test_the_score_of_a_document_does_not_depend_on_what_else_was_found() -> None:
+    alone, among_better = fuse(matches(a=3), matches(a=0.2)), fuse(matches(a=3, b=30), matches(a=0.2, b=0.9))
+    assert alone[0].score == among_better[1].score < 0.3
 
 
 @requirement("search.fused")
 def test_evidence_is_measured_against_the_size_of_the_corpus() -> None:
-    layers = {"keyword": matches(said=20), "semantic": matches(near=0.7, far=0.1)}
-    small, large = (adaptive(layers, layers, documents) for documents in (50, 1_000_000))
+    layers = {"keyword": matches(said=30), "semantic": matches(near=0.7, far=0.1)}
+    small, large = (add_scores(layers, documents) for documents in (50, 1_000_000))
     assert (ids(small)[0], ids(large)[0]) == ("said", "near")
+
+
+@requirement("search.fused-calibrated")
+def test_evidence_is_the_share_of_the_words_or_the_closeness_of_the_meaning() -> None:
+    assert has_evidence(0.6, 0.0, 0.3)
+    assert has_evidence(0.0, 0.5, 0.3)
+    assert has_evidence(0.3, 0.2, 0.3)
+    assert not has_evidence(0.3, 0.1, 0.3)
+    assert not has_evidence(0.3, -0.9, 0.3)
 
 
 @requirement("search.fused")
 @pytest.mark.parametrize(("weights", "first"), [({"keyword": 5}, "said"), ({"semantic": 5.0}, "near")])
 def test_weights_shift_the_balance(weights: dict[str, float], first: str) -> None:
-    assert ids(fuse(matches(said=EVEN), matches(near=0.7, far=0.1), weights))[0] == first
+    assert ids(fuse(matches(said=0.7 * ONE), matches(near=0.7, far=0.1), weights))[0] == first
 
 
 @pytest.mark.parametrize(("silent", "speaking"), [("keyword", "near"), ("semantic", "said")])
 def test_a_layer_of_weight_zero_adds_nothing(silent: str, speaking: str) -> None:
-    fused = fuse(matches(said=EVEN), matches(near=0.7, far=0.1), {silent: 0})
+    fused = fuse(matches(said=0.7 * ONE), matches(near=0.7, far=0.1), {silent: 0})
     assert fused[0].id == speaking
-    assert fused[0].score == pytest.approx(1)
+    assert fused[0].score == pytest.approx(0.7 / 1.7)
     assert all(one.places[silent][1] == 0 for one in fused if silent in one.places)
 
 
@@ -115,18 +129,15 @@ def test_a_layer_of_weight_zero_adds_nothing(silent: str, speaking: str) -> None
 def test_weights_that_mean_nothing_are_refused(weights: dict[str, float], says: str) -> None:
     layers = {"keyword": matches(a=1), "semantic": matches(a=1)}
     with pytest.raises(InputError, match=says):
-        adaptive(layers, layers, 10, weights)
+        add_scores(layers, 10, weights)
     with pytest.raises(InputError, match=says):
         reciprocal_rank(layers, weights)
 
 
 @requirement("search.fused")
 def test_where_one_layer_found_nothing_the_other_decides_alone() -> None:
-    by_words = fuse(matches(a=3, b=2), [])
-    assert {one.id: one.score for one in by_words} == pytest.approx({"a": 1, "b": 2 / 3})
-    by_meaning = fuse([], matches(a=0.1, b=0.4))
-    assert ids(by_meaning) == ["b", "a"]
-    assert by_meaning[0].score == pytest.approx(1)
+    assert ids(fuse(matches(a=2, b=3), [])) == ["b", "a"]
+    assert ids(fuse([], matches(a=0.1, b=0.4))) == ["b", "a"]
     assert fuse([], []) == []
 
 
@@ -137,30 +148,9 @@ def test_equal_scores_are_ordered_by_id() -> None:
 
 
 @requirement("search.fused")
-def test_cosines_below_zero_keep_their_order() -> None:
-    fused = fuse([], matches(a=-0.1, b=-0.5, c=-0.999))
-    assert ids(fused) == ["a", "b", "c"]
-    assert 1 == fused[0].score > fused[1].score > fused[2].score > 0
-
-
-@requirement("search.fused")
-def test_a_model_whose_cosines_lie_close_together_is_fused_as_one_whose_cosines_spread() -> None:
-    keyword = matches(a=EVEN, b=EVEN / 3)
-    wide, narrow = (
-        fuse(keyword, matches(a=base + 0.1 * by, b=base + 0.6 * by, c=base + 0.3 * by, d=base))
-        for base, by in ((0.0, 1.0), (0.8, 0.1))
-    )
-    assert ids(wide) == ids(narrow)
-    assert [one.score for one in wide] == pytest.approx([one.score for one in narrow])
-
-
-@requirement("search.fused", "search.fused-filter-changes-nothing")
-def test_documents_far_below_all_that_the_query_looked_at_are_still_distinguished() -> None:
-    whole = [Match(f"d{number:03}", 0.9 - number / 1e6) for number in range(SAMPLE)]
-    far = {"keyword": [], "semantic": matches(x=-0.2, y=-0.9, z=0.1)}
-    fused = adaptive(far, {"keyword": [], "semantic": whole}, DOCUMENTS)
-    assert ids(fused) == ["z", "x", "y"]
-    assert fused[0].score > fused[1].score > fused[2].score > 0
+def test_a_cosine_below_zero_adds_nothing_and_takes_nothing_away() -> None:
+    fused = {one.id: one.score for one in fuse(matches(a=ONE, b=ONE), matches(a=-0.5, c=-0.1))}
+    assert fused == pytest.approx({"a": 0.5, "b": 0.5, "c": 0})
 
 
 class Letters:
@@ -181,7 +171,7 @@ def index_of(*documents: Document) -> Index:
 
 
 @requirement("search.fused", "search.fused-explains")
-@pytest.mark.parametrize("method", ["adaptive", "rrf"])
+@pytest.mark.parametrize("method", ["scores", "rrf"])
 def test_a_fused_hit_carries_rank_raw_score_and_terms_of_each_layer(method: str) -> None:
     index = index_of(
         Document("wind", "Wind", "wind and rain"), Document("snow", "", "snow"), Document("sun", "", "sun")
@@ -244,7 +234,7 @@ class CountingStore(MemoryStore):
 
 
 @requirement("search.fused")
-@pytest.mark.parametrize("method", ["adaptive", "rrf"])
+@pytest.mark.parametrize("method", ["scores", "rrf"])
 def test_a_fused_search_ranks_each_layer_once(method: str) -> None:
     store = CountingStore()
     index = Index(store, Letters())
@@ -255,11 +245,26 @@ def test_a_fused_search_ranks_each_layer_once(method: str) -> None:
     assert store.calls["score words"] + store.calls["score vectors"] <= 2
 
 
-@requirement("search.fused", "search.fused-filter-changes-nothing")
-def test_a_filtered_fused_search_ranks_each_layer_once_more_without_the_filter() -> None:
-    store = CountingStore()
-    index = Index(store, Letters())
-    index.put([Document(f"d{number}", "", "wind", author=f"a{number % 2}") for number in range(10)])
-    store.calls.clear()
-    assert index.fused("wind", Filter(author=("a1",))).hits
-    assert (store.calls["rank words"], store.calls["rank vectors"]) == (2, 2)
+class Topics(Letters):
+    """What a text means is which of a few topics it names."""
+
+    name, dimension, min_score = "topics", 4, 0.3
+
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> list["array[float]"]:
+        rows = [[int(topic in text) for topic in ("storm", "bread", "engine")] for text in texts]
+        return [array("f", [*(n / sum(row) ** 0.5 for n in row), 0]) if any(row) else array("f", [0, 0, 0, 1])
+                for row in rows]  # fmt: skip
+
+
+@requirement("search.fused-calibrated")
+def test_a_query_that_has_nothing_in_common_with_any_document_finds_nothing_and_says_why() -> None:
+    index = Index(MemoryStore(), Topics())
+    index.put([Document("wind", "", "a storm of wind and rain"), Document("motor", "", "the engine and its parts")])
+    for query in ("zzzz qqqq", "how to bake sourdough bread and butter in a dutch oven"):
+        result = index.fused(query)
+        assert result.hits == ()
+        assert "nothing has enough in common with the query" in str(result.reason)
+        assert len(index.fused(query, weak=True).hits) == 2
+    assert index.fused("bread", Filter(author=("nobody",))).reason == "no document passes the filter"
+    assert [hit.document_id for hit in index.fused("tempest and storm", limit=1)] == ["wind"]
+    assert [hit.document_id for hit in index.fused("parts", limit=1)] == ["motor"]
