@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.cli import terminal
 from onhand.errors import ConfigError, InputError, NotFound
+from onhand.fsio import describe_fault, write_atomic
 from onhand.project import servers_file
 
 if TYPE_CHECKING:
@@ -172,8 +173,6 @@ class _OwnEntry:
 
     def write(self, arguments: argparse.Namespace, done: str) -> int:
         """Write the file, if anything changed, and say so."""
-        from onhand.fsio import describe_fault, write_atomic
-
         is_changed = self._text != self._before
         try:
             if is_changed:
