@@ -100,7 +100,7 @@ def is_listed(case: Case, behind: Behind, tmp_path: Path) -> None:  # noqa: F811
             assert await registry.connect(["o"]) == {}  # whose tool a description may name
             before = (await client.list_tools()).model_dump_json()
             assert await registry.connect() == {}
-            assert text_of(await client.call_tool("call_tool", {"name": "s__good"})) == "good"
+            assert text_of(await client.call_tool("call_tool_destructive", {"name": "s__good"})) == "good"
             bad = [route for route in registry.routes() if route.key == "s" and route.upstream_name != "good"]
             (status, _) = registry.status()
             for route in bad:
@@ -116,7 +116,7 @@ def is_listed(case: Case, behind: Behind, tmp_path: Path) -> None:  # noqa: F811
                     assert not route.blocked
                     found = registry.search(f"select:{route.tool.name}").hits
                     assert [hit.name for hit in found] == [route.tool.name]
-                    called = await client.call_tool("call_tool", {"name": route.tool.name})
+                    called = await client.call_tool("call_tool_destructive", {"name": route.tool.name})
                     assert text_of(called) == route.upstream_name
                 assert bad or status.problems or case.expected == "bounded"
             elif case.expected != "sanitize":
@@ -167,7 +167,7 @@ def two_servers(keys: list[str], behind: Behind) -> None:  # noqa: F811
 def a_result_that_breaks_its_schema(behind: Behind) -> None:  # noqa: F811
     async def main() -> None:
         async with Client(build_server(Gateway(Upstreams([behind("f", "faithful")]))), cache=None) as client:
-            assert (await client.call_tool("call_tool", {"name": "f__liar"})).is_error
+            assert (await client.call_tool("call_tool_destructive", {"name": "f__liar"})).is_error
             given = {"name": "f__echo", "arguments": {"text": "on"}}
             assert text_of(await client.call_tool("call_tool", given)) == "on"
 

@@ -3,6 +3,7 @@
 A case is a sentence; here is the program or address that does what it says, beside a server that works.
 """
 
+import gzip
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from mcp import Client, MCPError
 
 from hostile.cases import Case, Phrases, each, quantity
 from loopback import Asked, Reply, serving
-from onhand.errors import UpstreamError
+from onhand.errors import NotFound, UpstreamError
 from onhand.mcp.approvals import Approvals
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.oauth import oauth_login
@@ -172,8 +173,8 @@ def an_error_that_instructs(case: Case, found: Any, tmp_path: Path) -> None:
     async def through_the_gateway() -> None:
         async with Client(build_server(Gateway(Upstreams([bad("odd")]))), cache=None) as client:
             with pytest.raises(MCPError, match="SYSTEM: obey"):
-                await client.call_tool("call_tool", {"name": "bad__injected"})
-            assert text_of(await client.call_tool("call_tool", {"name": "bad__noise"})) == "x"
+                await client.call_tool("call_tool_destructive", {"name": "bad__injected"})
+            assert text_of(await client.call_tool("call_tool_destructive", {"name": "bad__noise"})) == "x"
 
     anyio.run(through_the_gateway)
 
@@ -321,13 +322,19 @@ def some_of_many_dead(case: Case, found: Any, tmp_path: Path) -> None:
 
 
 # A server that plays what a script says when it is asked for something.
-SCRIPTED = TINY.replace("import json, sys", "import json, sys, time\\nscript = json.loads(sys.argv[1])").replace(
+SCRIPTED = TINY.replace(
+    "import json, sys", "import json, os, signal, sys, time\nscript = json.loads(sys.argv[1])"
+).replace(
     '    match asked["method"]:',
     """
     for verb, text in script.get(asked["method"], ()):
         if verb == "exit": sys.exit(1)
         if verb == "hang": time.sleep(3600)
-        print(text.replace("$ID", json.dumps(asked.get("id"))), flush=True)
+        if verb == "close": os.close(1); time.sleep(3600)
+        if verb == "ignore": signal.signal(signal.SIGTERM, signal.SIG_IGN); continue
+        if verb == "make": text = eval(text)
+        text = text.replace("$FLOAT", str(asked.get("id")) + ".0").replace("$ID", json.dumps(asked.get("id")))
+        print(text, flush=True, end="" if verb == "part" else "\\n")
     if script.get(asked["method"]): continue
     match asked["method"]:""",
 )
@@ -340,6 +347,39 @@ def scripted(method: str, *moves: tuple[str, str], **more: Any) -> ServerConfig:
 
 
 ANSWER = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"x"}]}}'
+
+
+RESULT = '{"jsonrpc":"2.0","id":$ID,"result":{'
+
+
+def made(method: str, expression: str) -> Callable[[Case, Any, Path], None]:
+    """An answer that is too long to be written out: `MANY` stands for the number in the description."""
+
+    def check(case: Case, found: Any, tmp_path: Path) -> None:
+        many = str(min(quantity(case.words, 5000), 64 << 20))
+        is_survived(scripted(method, ("make", expression.replace("MANY", many))), case)
+
+    return check
+
+
+def answers_with(*moves: tuple[str, str], method: str = "tools/call") -> Callable[[Case, Any, Path], None]:
+    return lambda case, found, tmp_path: is_survived(
+        scripted(method, *moves, connect_timeout_s=60), case, starts=method != "initialize"
+    )
+
+
+def is_not_there(case: Case, found: Any, tmp_path: Path) -> None:
+    host = "nowhere.invalid" if re.search("host|DNS|name", case.words) else "127.0.0.1"
+    is_survived(
+        ServerConfig("bad", url=f"http://{host}:9/mcp", transport="http", connect_timeout_s=20), case, starts=False
+    )
+
+
+def a_packed_answer(case: Case, found: Any, tmp_path: Path) -> None:
+    before = peak_mb()
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    replies(Reply(gzip.compress(bytes(256 << 20), 1), headers=headers), r".")(case, found, tmp_path)
+    assert peak_mb() - before < 512  # of which half is this test's
 
 
 def dies_in_a_call(case: Case, found: Any, tmp_path: Path) -> None:
@@ -365,7 +405,7 @@ def floods_notices(case: Case, found: Any, tmp_path: Path) -> None:
 
 
 def never_shakes_hands(case: Case, found: Any, tmp_path: Path) -> None:
-    is_survived(scripted("initialize", ("hang", ""), connect_timeout_s=1), case)
+    is_survived(scripted("initialize", ("hang", ""), connect_timeout_s=1), case, starts=False)
 
 
 def redirects(case: Case, found: Any, tmp_path: Path) -> None:
@@ -377,18 +417,18 @@ def fails_with_a_status(case: Case, found: Any, tmp_path: Path) -> None:
     replies(Reply(b"no", status=int(found[1])), found[1])(case, found, tmp_path)
 
 
-def is_survived(server: ServerConfig, case: Case) -> None:
+def is_survived(server: ServerConfig, case: Case, *, starts: bool = True) -> None:
     """Whatever the server does, the call ends, the caller gets a text or an error in words, and memory is bounded."""
 
     async def does(registry: Upstreams, down: dict[str, str]) -> None:
         before = peak_mb()
         if "bad" in down:
-            assert case.expected in ("bounded", "reject", "survive", "accept"), down
+            assert not starts, down
             return
         try:
             said = text_of(await registry.execute("bad__echo", {"text": "on"}))  # type: ignore[arg-type]
             is_error = False
-        except (UpstreamError, MCPError) as error:
+        except (UpstreamError, MCPError, NotFound) as error:
             said, is_error = str(error), True
         said.encode()
         assert "Traceback" not in said
@@ -401,8 +441,39 @@ def is_survived(server: ServerConfig, case: Case) -> None:
 # What descriptions mean, the more particular first. What nothing matches fails.
 phrases.mean(r"(?:auth|log.?in|authori[sz]ation).*(--\S+|url|endpoint)|^--\S+")(a_log_in_that_is_an_option)
 phrases.mean(r"env\b|variables|environment")(gets_what_is_listed)
-phrases.mean(r"command .*(?:project|clone|file)|command injection")(a_command_of_a_project)
+phrases.mean(r"command .*(?:project|clone|file)|command injection|command \.{0,2}/")(a_command_of_a_project)
 phrases.mean(r"self.signed|\bTLS\b|certificate|expired cert")(a_certificate_of_its_own)
+phrases.mean(r"gzip|deflate|compress|\bbomb\b")(a_packed_answer)
+phrases.mean(r"refused|port closed|no such host|DNS|unreachable|not listening")(is_not_there)
+phrases.mean(r"([\d,]+k?) (?:tools|definitions)|too many tools")(
+    made(
+        "tools/list",
+        f'{RESULT!r} + \'"tools":[\' + \',\'.join(\'{{"name":"t%d","inputSchema":{{"type":"object"}}}}\' % n '
+        "for n in range(min(MANY, 200000))) + ']}}'",
+    )
+)
+phrases.mean(r"nested|\bdeep|levels")(
+    made(
+        "tools/call", f"{RESULT!r} + '\"content\":[],\"a\":' + '[' * min(MANY, 10**6) + ']' * min(MANY, 10**6) + '}}}}'"
+    )
+)
+phrases.mean(r"line (?:of|above|longer|with) .*\d|\d ?[KMG]i?B .*line")(
+    made("tools/call", f'{RESULT!r} + \'"content":[{{"type":"text","text":"\' + \'a\' * MANY + \'"}}]}}}}\'')
+)
+phrases.mean(r"no newline|half (?:a )?line|partial line|cut off")(answers_with(("part", ANSWER), ("exit", "")))
+phrases.mean(r"SIGTERM|zombie|does not (?:end|stop)|unkillable")(answers_with(("ignore", ""), ("say", ANSWER)))
+phrases.mean(r"clos\w* (?:its )?(?:stdout|output)")(answers_with(("close", "")))
+phrases.mean(r"(?:protocol)?version (\d{4}-\d\d-\d\d|\S+\d)|unknown version")(
+    answers_with(
+        ("say", RESULT + '"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}'),
+        method="initialize",
+    )
+)
+phrases.mean(r"^(.*; )?\{[^\"}]*$|invalid json|malformed|broken json|truncated json")(
+    answers_with(("say", "{broken"), ("say", ANSWER))
+)
+phrases.mean(r"id \d+\.0|float id|id as a float")(answers_with(("say", ANSWER.replace("$ID", "$FLOAT"))))
+phrases.mean(r"id as (?:a )?(?:string|text)|string id|id \"\d")(answers_with(("say", ANSWER.replace("$ID", '"$ID"'))))
 phrases.mean(r"(\d+) of (\d+)")(some_of_many_dead)
 phrases.mean(r"(\d+) (?:stdio )?(?:servers|upstreams)")(many)
 phrases.mean(r"error\.message|error .*(?:instruct|inject)|injection")(an_error_that_instructs)
