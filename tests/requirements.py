@@ -553,6 +553,7 @@ mcp.text-for-models own Our tools send text alone and list no output schema, unl
 mcp.same-neutralisation own The JSON of an answer has the tags of blocks escaped as its text does.
 mcp.a-hanging-server-delays-nobody own The first search waits at most 300 ms for servers that are connecting, and an answer names them; a named tool waits for its own server.
 mcp.searches-compare-meaning own With an embedder, searches through the gateway compare meaning too; until it is ready they answer by words and say so, and a tool is embedded once.
+mcp.apps own The interface of an app keeps the scheme ui in its address, which its tool names and which can be read; models neither find nor call a tool that is only for an interface.
 mcp.empty-corpora-cost-nothing own A tool over an empty corpus is not listed until there is something to find, and the tools of an empty project cost at most 900 tokens.
 mcp.always-loaded own What we list is marked to be loaded by Claude Code without a search, and so is the entry that `mcp install claude` writes.
 mcp.same-json own The JSON of a tool's result over MCP is what the command line prints for the same question.

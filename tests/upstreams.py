@@ -553,7 +553,31 @@ def _floods_errors(arguments: list[str]) -> None:
     run(Kind(arguments))
 
 
+class App(Kind):
+    """A tool with an interface of its own, and one that only this interface may call."""
+
+    tools = (
+        tool("weather", "Show the weather.", _meta={"ui": {"resourceUri": "ui://weather/view.html"}}),
+        tool("reload_weather", "Reload it.", _meta={"ui": {"visibility": ["app"]}}),
+    )
+
+    async def list_resources(self, ctx: Any, params: Any) -> types.ListResourcesResult:
+        kind = "text/html;profile=mcp-app"
+        return types.ListResourcesResult(
+            resources=[types.Resource(uri="ui://weather/view.html", name="view", mime_type=kind)]
+        )
+
+    async def read_resource(self, ctx: Any, params: Any) -> types.ReadResourceResult:
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=params.uri, text=f"<p>{params.uri}", _meta={"ui": {"csp": {}}})]
+        )
+
+    async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
+        return said(params.name)
+
+
 KINDS = {
+    "app": App,
     "plain": Kind,
     "many": Many,
     "strict": Strict,

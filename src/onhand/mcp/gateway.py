@@ -28,7 +28,14 @@ from onhand.mcp.profiles import Problems
 from onhand.mcp.surface import Method, RequestContext, page, sanitize_message
 from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
-from onhand.mcp.upstream_routes import SEPARATOR, annotations_of, public_address, public_name
+from onhand.mcp.upstream_routes import (
+    SEPARATOR,
+    annotations_of,
+    is_for_models,
+    public_address,
+    public_name,
+    with_public_app,
+)
 from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record
 from onhand.text import quantity
@@ -365,6 +372,8 @@ class Gateway(ProxySurface):
             await self.upstreams.wait_until_listed(name)
             route = self.upstreams.route(name)
             if kind:
+                if not is_for_models(route.tool):
+                    raise ToolError(f"{name} is for the interface of an app, and not for a model.")
                 check_call_tool(name, annotations_of(route.tool), kind)
             result = await self.upstreams.execute(name, arguments, ctx, params)
         except MCPError as error:
@@ -474,7 +483,8 @@ class Gateway(ProxySurface):
     def _always_listed(self) -> list[types.Tool]:
         wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}
         routes = self.upstreams.routes() if wanted else ()
-        tools = [route.tool for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
+        listed = [route for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
+        tools = [with_public_app(route.tool, route.key) for route in listed]
         return [tool.model_copy(update={"meta": {**(tool.meta or {}), **ALWAYS_LOAD}}) for tool in tools]
 
     def _describe(self, tool: Tool, is_structured: bool) -> types.Tool:

@@ -19,7 +19,15 @@ from onhand.mcp.offered_tools import NO_POLICIES, offer_tools
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.suspicions import MAX_DEPTH, texts_in
 from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, save_lists
-from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, annotations_of, public_address, public_name
+from onhand.mcp.upstream_routes import (
+    SEPARATOR,
+    Route,
+    Routes,
+    annotations_of,
+    is_for_models,
+    public_address,
+    public_name,
+)
 from onhand.search.index import Index
 from onhand.search.result import Hit
 from onhand.search.validation import validate_document
@@ -247,7 +255,7 @@ class UpstreamCatalog:
         disabled = [route for route in routes.values() if route.offered.disabled]
         self._disabled_tools.add(catalog_tool(route.tool, key) for route in disabled)
         searchable = self._searchable.setdefault(key, {})
-        usable = {name: route for name, route in routes.items() if route.is_usable}
+        usable = {name: route for name, route in routes.items() if route.is_usable and is_for_models(route.tool)}
         removed = [name for name in searchable if name not in usable]
         for start in range(0, len(removed), BATCH):
             batch = removed[start : start + BATCH]

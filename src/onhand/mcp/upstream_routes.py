@@ -25,6 +25,8 @@ from onhand.tools.tool import NAME
 SEPARATOR = "__"
 MAX_NAME_CHARS = 128
 ADDRESS = "mcp://"
+UI = "ui://"  # of the interfaces of apps
+OLD_APP_URI = "ui/resourceUri"  # in the `_meta` of a tool, before it became a member of `ui`
 MAX_LINKS = 10_000  # addresses that were mentioned in results and can be read without naming their server
 MAX_LINK_CHARS = 2_000  # a longer one can still be read under its public address
 
@@ -50,14 +52,41 @@ def public_name(key: str, upstream_name: str) -> str:
 
 
 def public_address(key: str, uri: str) -> str:
-    """Return the public address of a server's resource or resource template."""
-    return f"{ADDRESS}{key}/{uri}"
+    """Return the public address of a server's resource or resource template.
+
+    Hosts show the interface of an app (MCP Apps) only from an address with the scheme `ui`, which is therefore kept.
+    """
+    return f"{UI}{key}/{uri[len(UI) :]}" if uri.startswith(UI) else f"{ADDRESS}{key}/{uri}"
 
 
 def split_address(address: str) -> tuple[str, str] | None:
     """Return the server's key and its own URI for a public address, and None for any other address."""
-    key, slash, uri = address.removeprefix(ADDRESS).partition("/")
-    return (key, uri) if address.startswith(ADDRESS) and slash and uri else None
+    scheme = UI if address.startswith(UI) else ADDRESS
+    key, slash, uri = address.removeprefix(scheme).partition("/")
+    own = uri if scheme == ADDRESS else UI + uri
+    return (key, own) if address.startswith(scheme) and slash and uri else None
+
+
+def app_of(tool: types.Tool) -> Mapping[str, Any]:
+    """Return what a tool says about the interface that its host should show (MCP Apps); mostly nothing."""
+    app = (tool.meta or {}).get("ui")
+    return app if isinstance(app, Mapping) else {}
+
+
+def is_for_models(tool: types.Tool) -> bool:
+    """Return whether a model may use a tool; others are for the interface of an app alone."""
+    visibility = app_of(tool).get("visibility")
+    return not isinstance(visibility, list) or "model" in visibility
+
+
+def with_public_app(tool: types.Tool, key: str) -> types.Tool:
+    """Return a tool with the public address of its app's interface."""
+    meta = dict(tool.meta or {})
+    if isinstance(uri := app_of(tool).get("resourceUri"), str):
+        meta["ui"] = {**app_of(tool), "resourceUri": public_address(key, uri)}
+    if isinstance(uri := meta.get(OLD_APP_URI), str):
+        meta[OLD_APP_URI] = public_address(key, uri)
+    return tool.model_copy(update={"meta": meta or None})
 
 
 class Route(NamedTuple):

@@ -629,6 +629,42 @@ def test_a_search_says_why_meaning_cannot_be_compared(behind: Behind) -> None:
     anyio.run(main)
 
 
+@requirement("mcp.apps")
+@ERAS
+def test_the_interface_of_an_app_is_read_from_the_address_that_its_tool_names(
+    mode: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        server = behind("sky", "app", always=("weather", "reload_weather"))
+        async with fronted(server, mode=mode) as (_, client):
+            listed = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
+            address = listed["sky__weather"]["ui"]["resourceUri"]
+            assert address == "ui://sky/weather/view.html"
+            assert listed["sky__reload_weather"]["ui"] == {"visibility": ["app"]}  # which the host keeps from the model
+            assert [one.uri for one in (await client.list_resources()).resources] == [address]
+            for uri in (address, "ui://weather/view.html"):
+                (content,) = (await client.read_resource(uri)).contents
+                assert (content.uri, content.text) == (address, "<p>ui://weather/view.html")
+                assert content.meta == {"ui": {"csp": {}}}
+
+    anyio.run(main)
+
+
+@requirement("mcp.apps")
+def test_a_model_neither_finds_nor_calls_a_tool_that_is_only_for_an_interface(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("sky", "app")) as (_, client):
+            found = text_of(await client.call_tool("search_tools", {"query": "reload weather"}))
+            assert "sky__weather" in found
+            assert "sky__reload_weather" not in found
+            called = await client.call_tool("call_tool_destructive", {"name": "sky__reload_weather"})
+            assert called.is_error
+            assert "for the interface of an app" in text_of(called)
+            assert text_of(await client.call_tool("sky__reload_weather")) == "reload_weather"  # by the host
+
+    anyio.run(main)
+
+
 @requirement("mcp.dead-upstreams-are-harmless")
 def test_a_search_or_call_reports_a_server_that_is_down(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
