@@ -80,7 +80,7 @@ def test_a_skill_of_another_server_is_read_as_it_was_listed_or_not_at_all(projec
 @requirement("mcp.skills-extension", "mcp.registry")
 def test_skills_of_other_servers_are_listed_behind_our_own_found_and_read(project: Path, surface: LocalSurface) -> None:
     async def talk(client: Client) -> None:
-        await client.call_tool("search_tools", {"query": "wash bikes"})  # which waits for the server
+        await client.call_tool("describe_tool", {"name": "other__wash"})  # which waits for its server
         ours, theirs = (await asked(client, "skills/list"))["skills"]
         assert (ours["uri"], theirs["uri"]) == ("skill://wash/SKILL.md", "mcp://other/skill://wash/SKILL.md")
         assert [file["digest"] for file in theirs["resources"]] == [file["digest"] for file in ours["resources"]]
