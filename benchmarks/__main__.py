@@ -11,7 +11,8 @@ from importlib import import_module
 
 TABLES = (
     *("coldstart", "lexical", "keyword", "vectors", "embed_speed", "relations", "cache", "quality", "tool_search"),
-    *("skills", "everything", "loop", "sandbox_start", "mcp_start", "http_latency", "gateway", "grpc_load", "find"),
+    *("skills", "everything", "loop", "sandbox_start", "mcp_start", "mcp_tokens", "http_latency", "gateway"),
+    *("grpc_load", "find"),
 )
 LONG = (
     *("kills", "plan_kills", "flips", "writers", "races", "dead_upstreams", "http_attacks", "soak"),

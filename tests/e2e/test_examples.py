@@ -34,7 +34,7 @@ def test_context_reaches_a_prompt_and_a_registry_in_a_few_lines(tmp_path: Path) 
     lines = run("agent_context.py", tmp_path).splitlines()
     prompt = Context(EXAMPLES / "sample-project").prompt()
     assert lines[0] == f"system prompt: {len(prompt):,} characters, beginning '<context path=\".AGENTS/overview.md\">'"
-    assert lines[1].startswith("tools: context_search, delete_note, ")
+    assert lines[1].startswith("tools: context_search, read_skill, ")
     assert lines[2] == "ok: True"
     assert lines[3].startswith('<context path=".AGENTS/deploy.md" section="Rolling back"')
     assert lines[-1] == "</context>"
@@ -122,7 +122,7 @@ def test_a_plan_is_shared_and_an_answer_is_found_again_after_a_restart(tmp_path:
 @requirement("mcp.in-tool-search", "catalog.signatures")
 def test_one_server_stands_for_a_hundred_tools_and_explains_what_another_refuses(tmp_path: Path) -> None:
     names, found, called, refused = run("one_server_for_all.py", tmp_path).split("\n\n")
-    assert names.startswith("the client has 15 tools: ")
+    assert names.startswith("the client has 13 tools: ")
     assert "\noffice__stripe_create_refund(charge, amount?: int, " in found
     assert called.endswith('\ndone: {"charge": "ch_3PqT", "amount": 4000}')
     assert "\nmissing: charge\ncharge is required\n" in refused
