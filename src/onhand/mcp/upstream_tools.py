@@ -5,24 +5,26 @@ change something. The user's policies for tools become those of the agent's appr
 """
 
 import asyncio
-from collections.abc import Sequence, Set
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp import MCPError
 
-from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError, OnhandError, ToolError
 from onhand.mcp.tool_settings import READ
 from onhand.mcp.upstream_routes import Route
-from onhand.mcp.upstreams import Upstreams
 from onhand.tools.tool import Output, Tool
+
+if TYPE_CHECKING:
+    from onhand.agent.toolbox import Toolbox
+    from onhand.mcp.upstreams import Upstreams
 
 
 class ConnectedServers:
     """Keeps servers open in a task, so that they can be opened in one task and closed in another."""
 
-    def __init__(self, registry: Upstreams) -> None:
+    def __init__(self, registry: "Upstreams") -> None:
         self.registry = registry
         self._is_open = asyncio.Event()
         self._is_over = asyncio.Event()
@@ -61,7 +63,7 @@ class ConnectedServers:
 class JoinedServers:
     """Gives a toolbox the tools of servers and keeps them up to date, from `open` to `close`."""
 
-    def __init__(self, toolbox: Toolbox, registry: Upstreams) -> None:
+    def __init__(self, toolbox: "Toolbox", registry: "Upstreams") -> None:
         self._toolbox, self._registry = toolbox, registry
         self._servers = ConnectedServers(registry)
         self._tools: dict[str, Tool] = {}
@@ -81,7 +83,7 @@ class JoinedServers:
         """Replace the toolbox's tools of servers by the current ones, and return why some cannot be used."""
         problems = []
         taken = {tool.name for tool in self._toolbox} - self._tools.keys()
-        current = {tool.name: tool for tool in upstream_tools(self._registry, taken)}
+        current = {tool.name: tool for tool in self._registry.tools(taken)}
         keys = {route.tool.name: route.key for route in self._registry.routes()}
         for name, tool in list(self._tools.items()):
             if name not in current or current[name].wire() != tool.wire():
@@ -104,13 +106,8 @@ class JoinedServers:
             self._toolbox.session.report(key, states.get(status.state, "ready"), status.detail)
 
 
-def upstream_tools(registry: Upstreams, taken: Set[str] = frozenset()) -> list[Tool]:
-    """Return the tools that may be called, except those whose name is taken."""
-    routes = (route for route in registry.routes() if route.is_usable)
-    return [_make_tool(registry, route) for route in routes if route.tool.name not in taken]
-
-
-def _make_tool(registry: Upstreams, route: Route) -> Tool:
+def make_upstream_tool(registry: "Upstreams", route: Route) -> Tool:
+    """Return the tool of a route; calling it sends a request to its server."""
     name = route.tool.name
 
     async def call(arguments: dict[str, Any]) -> Output:

@@ -6,7 +6,7 @@ It does not depend on a door: the gateway, the command line and Python code call
 import logging
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -33,9 +33,10 @@ from onhand.mcp.upstream import Status, Upstream, UpstreamRequest
 from onhand.mcp.upstream_catalog import Relevant, UpstreamCatalog
 from onhand.mcp.upstream_lists import UpstreamLists
 from onhand.mcp.upstream_routes import SEPARATOR, Route, public_address, split_address
+from onhand.mcp.upstream_tools import make_upstream_tool
 from onhand.mcp.upstream_transport import ServerTransport, StartupThrottle
 from onhand.tools.catalog import Catalog, ToolSearchResult
-from onhand.tools.tool import copy_json
+from onhand.tools.tool import Tool, copy_json
 
 _log = logging.getLogger(__name__)
 
@@ -293,6 +294,11 @@ class Upstreams:
     def skills(self) -> list[dict[str, Any]]:
         """Return the skills of all servers under public addresses, except those with hidden text."""
         return self._catalog.skills()
+
+    def tools(self, taken: Set[str] = frozenset()) -> list[Tool]:
+        """Return the tools that may be called now, except those whose name is taken."""
+        routes = (route for route in self.routes() if route.is_usable)
+        return [make_upstream_tool(self, route) for route in routes if route.tool.name not in taken]
 
     def routes(self) -> tuple[Route, ...]:
         """Return every tool, including the blocked and the disabled ones, by name."""

@@ -17,7 +17,6 @@ from onhand.mcp.pass_through import PassThrough
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import build_server
 from onhand.mcp.tool_settings import parse_server_tools
-from onhand.mcp.upstream_tools import upstream_tools
 from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
@@ -99,7 +98,7 @@ def test_a_disabled_tool_is_not_given_to_agents_nor_always_listed(git: Git, fron
     async def main() -> None:
         server = git(disabled_tools=["reset"])._replace(always=("reset", "log"))
         async with fronted(server) as (gateway, client):
-            assert [tool.name for tool in upstream_tools(gateway.upstreams)] == ["git__log"]
+            assert [tool.name for tool in gateway.upstreams.tools()] == ["git__log"]
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert ("git__log" in names, "git__reset" in names) == (True, False)
 

@@ -19,7 +19,6 @@ from onhand.mcp.permissions import CALL_TOOLS, kind_of
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import Surface, build_server
 from onhand.mcp.tool_settings import parse_server_tools
-from onhand.mcp.upstream_tools import upstream_tools
 from onhand.mcp.upstreams import Upstreams
 from onhand.tools import Call, Tool
 from requirements import requirement
@@ -303,7 +302,7 @@ def test_an_agent_asks_by_the_same_policies(policy: str, rules: list[ApprovalRul
         server = shop(**({"tools": {"drop": {"policy": policy}}} if policy else {}))
         async with Upstreams([server]) as registry:
             await registry.connect()
-            tool = next(tool for tool in upstream_tools(registry) if tool.name == "shop__drop")
+            tool = next(tool for tool in registry.tools() if tool.name == "shop__drop")
             refusal = await Approval(rules, ask).check(Call(tool.name, {}), tool, lambda event: None)
             assert ("denied" if refusal else "asked" if asked else "run") == outcome
 
@@ -315,6 +314,6 @@ def test_an_agent_reads_without_asking_only_if_the_user_says_that_a_tool_reads(s
     async def main() -> None:
         async with Upstreams([shop(tools={"mute": {"kind": "read"}})]) as registry:
             await registry.connect()
-            assert [tool.name for tool in upstream_tools(registry) if tool.read_only] == ["shop__mute"]
+            assert [tool.name for tool in registry.tools() if tool.read_only] == ["shop__mute"]
 
     anyio.run(main)
