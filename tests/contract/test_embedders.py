@@ -14,6 +14,7 @@ import pytest
 
 import tiny_gguf
 from loopback import Asked, Reply, serving
+from onhand.embed.cached import CachedEmbedder
 from onhand.embed.embedder import KINDS, Embedder, HashingEmbedder, Kind, cosine
 from onhand.embed.gguf import GgufEmbedder
 from onhand.embed.http import HttpEmbedder
@@ -70,7 +71,12 @@ def http(_: Path) -> Iterator[Embedder]:
         yield HttpEmbedder(server.url, "twin", batch=3)
 
 
-EMBEDDERS: list[Callable[[Path], Any]] = [hashing, minilm, gguf, http]
+@contextmanager
+def cached(directory: Path) -> Iterator[Embedder]:
+    yield CachedEmbedder(HashingEmbedder(), str(directory))
+
+
+EMBEDDERS: list[Callable[[Path], Any]] = [hashing, minilm, gguf, http, cached]
 
 
 @cache
@@ -97,7 +103,8 @@ def test_every_embedder_of_the_package_is_held_to_the_contract() -> None:
     sources = (Path(__file__).parents[2] / "src" / "onhand" / "embed").glob("*.py")
     code = "\n".join(file.read_text("utf-8") for file in sources)
     classes = set(re.findall(r"^class (\w+Embedder)\b", code, re.MULTILINE))
-    assert classes == {HashingEmbedder.__name__, MiniLmEmbedder.__name__, GgufEmbedder.__name__, HttpEmbedder.__name__}
+    ours = (HashingEmbedder, MiniLmEmbedder, GgufEmbedder, HttpEmbedder, CachedEmbedder)
+    assert classes == {one.__name__ for one in ours}
     assert len(EMBEDDERS) == len(classes)
 
 

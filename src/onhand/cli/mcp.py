@@ -148,7 +148,9 @@ def _servers_elsewhere(servers: Sequence[ServerConfig]) -> list[str]:
     """Return the servers in the user's list that only other projects use."""
     here = {server.key for server in servers}
     try:
-        return [f"{server.key} ({server.project})" for server in own_servers() if server.key not in here]
+        return [
+            f"{server.key} ({server.project})" for server in own_servers() if server.project and server.key not in here
+        ]
     except ConfigError:  # of which there is a warning already
         return []
 

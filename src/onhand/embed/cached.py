@@ -7,6 +7,7 @@ from array import array
 from hashlib import sha256
 from threading import Lock
 
+from onhand.embed.embedder import validate_texts
 from onhand.fsio import make_directories, open_regular, write_atomic
 
 TYPE_CHECKING = False
@@ -52,9 +53,10 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[array[float]]:
         """Return one vector for each text; only documents are kept."""
+        texts = validate_texts(texts, kind)
         if kind != "document":
             return self._embedder.embed(texts, kind)
-        digests = [sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
+        digests = [sha256(text.encode()).digest() for text in texts]
         with self._lock:
             known = self._known()
             new = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}

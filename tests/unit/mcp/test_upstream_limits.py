@@ -136,11 +136,16 @@ async def read_request(stream: BufferedByteReceiveStream) -> dict[str, Any]:
 
 @requirement("mcp.upstream-limits")
 @pytest.mark.parametrize(
-    ("head", "repeated"),
-    [(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"), (b"", INTERIM), (EVENTS, b": still here\n\n"), (EVENTS, NOTIFICATION)],
+    ("head", "repeated", "pause_s"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 0.1),  # sent at once, it would soon be too long
+        (b"", INTERIM, 0),
+        (EVENTS, b": still here\n\n", 0),
+        (EVENTS, NOTIFICATION, 0),
+    ],
     ids=["head", "interim responses", "comments", "notifications"],
 )
-def test_a_response_that_nobody_waits_for_any_more_is_not_read_on(head: bytes, repeated: bytes) -> None:
+def test_a_response_that_nobody_waits_for_any_more_is_not_read_on(head: bytes, repeated: bytes, pause_s: float) -> None:
     async def main() -> None:
         hung_up = anyio.Event()
 
@@ -149,7 +154,7 @@ def test_a_response_that_nobody_waits_for_any_more_is_not_read_on(head: bytes, r
                 await stream.send(head)
                 while True:
                     await stream.send(repeated)
-                    await anyio.sleep(0)
+                    await anyio.sleep(pause_s)
             hung_up.set()
 
         async def serve(stream: SocketStream) -> None:
