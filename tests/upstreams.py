@@ -559,6 +559,7 @@ class App(Kind):
     tools = (
         tool("weather", "Show the weather.", _meta={"ui": {"resourceUri": "ui://weather/view.html"}}),
         tool("reload_weather", "Reload it.", _meta={"ui": {"visibility": ["app"]}}),
+        tool("capabilities", "Say what kinds of interfaces the client shows."),
     )
 
     async def list_resources(self, ctx: Any, params: Any) -> types.ListResourcesResult:
@@ -573,6 +574,9 @@ class App(Kind):
         )
 
     async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
+        if params.name == "capabilities":
+            extensions = ctx.session.client_capabilities.extensions or {}
+            return said(json.dumps(extensions["io.modelcontextprotocol/ui"]["mimeTypes"]))
         return said(params.name)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import MCPError
+from mcp.client.extension import ClientExtension
 from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.server.connection import allowed_log_levels
 from mcp.shared.dispatcher import ProgressFnT
@@ -56,6 +57,18 @@ def requesting_for(ctx: RequestContext | None) -> Iterator[None]:
         yield
     finally:
         _REQUESTER.reset(token)
+
+
+class AppsExtension(ClientExtension):
+    """Tells servers of the older era that interfaces (MCP Apps) can be shown, since a client of ours may show them.
+
+    In the newer era, each request has the capabilities of the client that it is made for.
+    """
+
+    identifier = "io.modelcontextprotocol/ui"
+
+    def settings(self) -> dict[str, Any]:
+        return {"mimeTypes": ["text/html;profile=mcp-app"]}
 
 
 def declare_capabilities(session: ClientSession) -> None:

@@ -368,6 +368,8 @@ class Gateway(ProxySurface):
             if kind:
                 check_call_tool(name, local.annotations(), kind)
             return await self._local.call_tool(ctx, params)
+        if is_direct and SEPARATOR not in name:
+            name = self.upstreams.find_app_tool(name)
         try:
             await self.upstreams.wait_until_listed(name)
             route = self.upstreams.route(name)

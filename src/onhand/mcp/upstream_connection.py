@@ -18,7 +18,14 @@ from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
 
 from onhand.errors import UpstreamError
-from onhand.mcp.client_callbacks import Callbacks, declare_capabilities, is_modern, requesting_for, shared_client
+from onhand.mcp.client_callbacks import (
+    AppsExtension,
+    Callbacks,
+    declare_capabilities,
+    is_modern,
+    requesting_for,
+    shared_client,
+)
 from onhand.mcp.output_validation import OutputValidator
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import RequestContext
@@ -341,6 +348,7 @@ class Connector:
             list_roots_callback=callbacks.roots,
             logging_callback=callbacks.log,
             message_handler=self._handle_message,
+            extensions=[AppsExtension()],
             client_info=types.Implementation(name="onhand", version=self._version),
         )
         async with client, anyio.create_task_group() as tasks:

@@ -79,6 +79,12 @@ def is_for_models(tool: types.Tool) -> bool:
     return not isinstance(visibility, list) or "model" in visibility
 
 
+def is_for_apps(tool: types.Tool) -> bool:
+    """Return whether the interface of an app may call a tool."""
+    visibility = app_of(tool).get("visibility")
+    return not isinstance(visibility, list) or "app" in visibility
+
+
 def with_public_app(tool: types.Tool, key: str) -> types.Tool:
     """Return a tool with the public address of its app's interface."""
     meta = dict(tool.meta or {})
@@ -140,6 +146,19 @@ class Routes:
         """Return the route to a tool by its server's name for it."""
         name = self._public_names.get((key, upstream_name))
         return None if name is None else self.tools[name]
+
+    def find_app_tool(self, upstream_name: str) -> str:
+        """Return the public name of the tool that an interface means by its server's own name, or else this name.
+
+        An interface does not know of the gateway. It may call the tools of its server whose visibility includes "app".
+        """
+        servers = {route.key for route in self.tools.values() if "resourceUri" in app_of(route.tool)}
+        meant = [
+            name
+            for name, route in self.tools.items()
+            if route.upstream_name == upstream_name and route.key in servers and is_for_apps(route.tool)
+        ]
+        return meant[0] if len(meant) == 1 else upstream_name
 
     def replace_others(self, key: str, lists: UpstreamLists) -> list[str]:
         """Replace the prompts, resources and skill files of one server, and return the problems with them."""

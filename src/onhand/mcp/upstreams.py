@@ -318,6 +318,10 @@ class Upstreams:
         """Return the server of a prompt and the server's name for it."""
         return self._catalog.routes.prompt(name)
 
+    def find_app_tool(self, upstream_name: str) -> str:
+        """Return the public name of the tool that an interface means by its server's own name, or else this name."""
+        return self._catalog.routes.find_app_tool(upstream_name)
+
     def owner(self, address: str) -> tuple[str, str]:
         """Return the server of a resource and the server's URI for it."""
         parts = split_address(address)

@@ -665,6 +665,33 @@ def test_a_model_neither_finds_nor_calls_a_tool_that_is_only_for_an_interface(be
     anyio.run(main)
 
 
+@requirement("mcp.apps")
+@ERAS
+def test_servers_learn_that_interfaces_can_be_shown(mode: str, behind: Behind) -> None:
+    async def main() -> None:
+        async with Upstreams([behind("sky", "app")]) as registry:
+            assert await registry.connect(legacy=mode == "legacy") == {}
+            result = await registry.execute("sky__capabilities")
+            assert isinstance(result, types.CallToolResult)
+            assert text_of(result) == '["text/html;profile=mcp-app"]'
+
+    anyio.run(main)
+
+
+@requirement("mcp.apps")
+def test_an_interface_calls_the_tools_of_its_server_by_their_own_names(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("sky", "app"), behind("p", "plain")) as (_, client):
+            assert text_of(await client.call_tool("reload_weather")) == "reload_weather"
+            assert "There is no tool 'echo'" in text_of(
+                await client.call_tool("echo")
+            )  # of a server without interfaces
+        async with fronted(behind("sky", "app"), behind("sea", "app")) as (_, client):
+            assert "There is no tool" in text_of(await client.call_tool("reload_weather"))  # which of the two?
+
+    anyio.run(main)
+
+
 @requirement("mcp.dead-upstreams-are-harmless")
 def test_a_search_or_call_reports_a_server_that_is_down(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
