@@ -195,7 +195,7 @@ def show(name: str, of: str, found: Side) -> None:
 
 
 def quality(data: Data) -> None:
-    print(f"\n{len(data.queries):,} questions, {MiniLmEmbedder.name}")
+    print(f"\n{len(data.queries):,} questions, {MiniLmEmbedder().name}")
     print(f"{'':<38}{'half':>10}{'hits':>6}{'wrong':>7}   {'bare threshold':>14}{'wrong':>7}{'as a part':>11}")
     for by_words, criteria, chosen_on in KINDS:
         for share in SHARES:
