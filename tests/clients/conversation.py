@@ -54,6 +54,9 @@ class Home:
         self.deletions = directory / "deletions"  # a line for each call of the tool that deletes
         (self.project / ".AGENTS").mkdir(parents=True)
         (self.project / ".AGENTS" / "glossary.md").write_text(PAGE, encoding="utf-8")
+        settings = directory / ".config" / "onhand" / "config.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text('mcp.embedder = "none"\n')  # a search finds more once a model is loaded, whenever that is
         self.environ = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
         self.environ |= {"HOME": str(directory), "TERM": "dumb"}
         self.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path_with_node()}"  # onhand, then node
