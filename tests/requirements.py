@@ -433,6 +433,7 @@ catalog.query-keywords 002 Plain words rank tools by relevance.
 catalog.query-required 002 +word requires the word in the name and ranks by the rest.
 catalog.query-server own server:NAME narrows to one server.
 catalog.query-regex own re:PATTERN matches names safely within its length limit.
+catalog.sentences own No sign in a request makes a search fail or come back empty: what names nothing is no operator.
 catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep schemas are survived; no name changes server.
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.

@@ -6,6 +6,9 @@
     re:^get_.*issue       tools whose name matches the pattern
     anything else         tools ranked by these words; exact names select tools
 
+`+WORD` and `server:NAME` may also stand at the end. Requests are written by people, so these are operators only if the
+catalog has what they name. Otherwise they are words, as in "SERVER:localhost;DATABASE:prod" and "call +44 20 …".
+
 The catalog has the descriptions of tools. It does not run tools, and does not know which ones are active.
 """
 
@@ -61,6 +64,7 @@ MAX_PATTERN_CHARS = 200  # the limit of Anthropic's tool search
 MAX_PATTERN_BYTES = 1024 * 1024  # of the compiled pattern, which limits compilation to some milliseconds
 MAX_SELECTED = 1_000
 
+AS_WORDS = "the whole query was taken as words"  # in a note about an operator that is none
 _PREFIX = re.compile(r"(select|server|re|regex):(.*)", re.DOTALL | re.IGNORECASE)
 # The validator reads patterns as JavaScript does, in which `[[:alpha:]]` is a set of other characters.
 _SET = re.compile(r"\[(?:[^\[\]\\]|\\.|\[:[a-z]+:\])*\]")
@@ -80,7 +84,7 @@ _CLASS = re.compile(rf"\[:({'|'.join(_CLASSES)}):\]")
 
 
 class ToolQuery(Record):
-    """A parsed query."""
+    """A parsed query. What the catalog does not have is not an operator, and the query is plain words."""
 
     form: str  # "select", "regex" or "words"
     names: tuple[str, ...] = ()  # to select, without duplicates
@@ -88,6 +92,8 @@ class ToolQuery(Record):
     server: str = ""  # the only server to search; "" for all
     required: tuple[str, ...] = ()  # words that the name must contain
     words: str = ""  # to rank by
+    is_sentence: bool = False  # whether a select or regex query may also be a sentence, such as "Re: the invoice"
+    notes: tuple[str, ...] = ()
 
 
 def parse_query(query: str) -> ToolQuery:
@@ -98,9 +104,10 @@ def parse_query(query: str) -> ToolQuery:
     found = _PREFIX.fullmatch(stripped)
     form = found[1].lower() if found else ""
     if found and form == "select":
-        return ToolQuery("select", _split_names(found[2]))
+        names = _split_names(found[2])
+        return ToolQuery("select", names, is_sentence=any(len(name.split()) > 1 for name in names))
     if found and form in ("re", "regex"):
-        return ToolQuery("regex", pattern=check_pattern(found[2].strip()))
+        return _parse_pattern(stripped, found[2])
     if found and form == "server" and not found[2].strip():
         raise InputError("server: does not name a server: use server:NAME, then say what the tool should do")
     return _parse_words(stripped)
@@ -116,19 +123,42 @@ def _split_names(listed: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _parse_pattern(query: str, written: str) -> ToolQuery:
+    pattern = written.strip()
+    is_sentence = bool(pattern) and any(map(str.isspace, written))
+    try:
+        return ToolQuery("regex", pattern=check_pattern(pattern), is_sentence=is_sentence)
+    except InputError as error:
+        if not is_sentence:
+            raise
+        return ToolQuery("words", words=query, notes=(f"{AS_WORDS}: {error}",))
+
+
 def _parse_words(query: str) -> ToolQuery:
-    server = ""
-    required, words = [], []
-    for word in query.split():
-        if word.lower().startswith("server:") and not server and len(word) > len("server:"):
-            server = word[len("server:") :]
-        elif word.startswith("+") and any(map(str.isalnum, word)):
+    words = query.split()
+    first, last = 0, len(words)
+    while first < last and _is_operator(words[first]):
+        first += 1
+    while first < last and _is_operator(words[last - 1]):
+        last -= 1
+    server, required, plain = "", [], words[first:last]
+    for word in words[:first] + words[last:]:
+        if word.startswith("+"):
             required.append(word.strip('+"'))
+        elif server:
+            plain.append(word)
         else:
-            words.append(word)
-    if not server and not required and not any(map(str.isalnum, query)) and "+" in query:
+            server = word[len("server:") :]
+    if not any(map(str.isalnum, query)) and "+" in query and not server:
         raise InputError("+ needs a word of the tool's name: use +WORD, then the words to rank by")
-    return ToolQuery("words", server=server, required=tuple(required), words=" ".join(words))
+    return ToolQuery("words", server=server, required=tuple(required), words=" ".join(plain))
+
+
+def _is_operator(word: str) -> bool:
+    """Return whether a word may narrow a search. No name is meant by the number after a plus."""
+    if word.startswith("+"):
+        return any(map(str.isalpha, word))
+    return word.lower().startswith("server:") and len(word) > len("server:")
 
 
 def check_pattern(pattern: str) -> str:
@@ -224,12 +254,24 @@ class ToolSearchResult(Record):
     unknown: tuple[UnknownName, ...] = ()
     reason: str | None = None
     notes: tuple[str, ...] = ()
+    server: str = ""  # the only one that was searched, if the query names one
 
     def __iter__(self) -> Iterator[ToolHit]:  # type: ignore[override]
         return iter(self.hits)
 
     def __len__(self) -> int:
         return len(self.hits)
+
+
+class Scope(Record):
+    """What a query asks for when its operators have been applied."""
+
+    words: str  # to rank by
+    server: str = ""  # the only one to search; "" for all
+    ids: set[str] | None = None  # of the tools to search; None for all
+    unknown: tuple[UnknownName, ...] = ()
+    miss: str = ""  # why nothing was found, if so
+    notes: tuple[str, ...] = ()
 
 
 class Catalog:
@@ -387,10 +429,14 @@ class Catalog:
             without = self._all_ids_named(exclude)
             if parts.form == "seed":
                 return self._search_seed(query, limit, without, explain)
-            if parts.form == "select":
+            if parts.form == "select" and (not parts.is_sentence or any(map(self._ids_meant, parts.names))):
                 return self._select(query, parts.names, limit, without)
             if parts.form == "regex":
-                return self._match_names(query, parts.pattern, limit, without)
+                ids = self._ids_matching(parts.pattern)
+                if ids or not parts.is_sentence:
+                    return self._list_matches(query, ids, limit, without)
+            if parts.form != "words":
+                parts = ToolQuery("words", words=query.strip())
             return self._search_words(query, parts, limit, without, explain)
 
     def embed_tools(self, goes_on: Callable[[], bool] = lambda: True) -> None:
@@ -438,7 +484,7 @@ class Catalog:
         ids: dict[str, None] = {}
         unknown, notes = [], []
         for name in names:
-            meant = self._ids_named(name) or self._names.find_spelling(name)
+            meant = self._ids_meant(name)
             ids.update(dict.fromkeys(meant[:limit]))
             if not meant:
                 unknown.append(UnknownName(name[:200], tuple(self._names.nearest(name))))
@@ -448,45 +494,57 @@ class Catalog:
         reason = EXCLUDED[0] if ids else "no tool has such a name"
         return self._make_result(query, "select", hits, reason, tuple(unknown), tuple(notes))
 
-    def _match_names(self, query: str, pattern: str, limit: int, without: set[str]) -> ToolSearchResult:
+    def _ids_matching(self, pattern: str) -> list[str]:
         matches = compile_pattern(pattern)
-        ids = [id for id in self.ids() if id not in without and (matches(split_id(id)[1]) or matches(id))]
+        return [id for id in self.ids() if matches(split_id(id)[1]) or matches(id)]
+
+    def _list_matches(self, query: str, matching: Sequence[str], limit: int, without: set[str]) -> ToolSearchResult:
+        ids = [id for id in matching if id not in without]
         hits = [self._hit(tool_id) for tool_id in ids[:limit]]
         notes = (f"{len(ids) - limit} more match: narrow the pattern",) if len(ids) > limit else ()
-        return self._make_result(
-            query, "regex", hits, None if hits else "the pattern matches no tool's name", notes=notes
-        )
+        return self._make_result(query, "regex", hits, "the pattern matches no tool's name", notes=notes)
 
     def _search_words(
         self, query: str, parts: ToolQuery, limit: int, without: set[str], explain: bool
     ) -> ToolSearchResult:
-        is_plain = not parts.server and not parts.required
-        named = listed_names(parts.words) if is_plain else []
+        words, server, ids, unknown, miss, own_notes = self._apply_operators(parts, query.strip())
+        named = listed_names(words) if ids is None else []
         if named and all(map(self._names.exact, named)):
             # `get list` may stand for `get_list`.
-            whole = self._names.find_spelling(parts.words)[:limit] if len(named) > 1 else []
+            whole = self._names.find_spelling(words)[:limit] if len(named) > 1 else []
             return self._select(query, [*whole, *named], limit, without)
+        allowed = None if ids is None else ids - without
+        if allowed is not None and (not allowed or not words):
+            return self._list_by_id(query, allowed, limit, server)
+        depth = limit + len(without)
+        places, notes = rank_tools(self._index, self._names, words, len(self._ids), depth, allowed)
+        others = [one for one in places if one.id not in without]
+        kept = [one for place, one in enumerate(others) if place < limit or one.is_named]
+        hits = self._hits(kept, self._index.terms(words, [one.id for one in kept]) if explain else {})
+        if parts.required and allowed:  # the other words only rank: tools without them come last
+            unranked = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
+            hits = [*hits, *map(self._hit, unranked)]
+        reason = EXCLUDED[1] if places else miss or self._explain_miss(words, server)
+        notes += own_notes
+        notes += (f"only words were compared: {self._not_embedded}",) if self._not_embedded else ()
+        return self._make_result(query, "words", hits, reason, unknown, notes, server)
+
+    def _apply_operators(self, parts: ToolQuery, query: str) -> Scope:
+        """Return what to search for, and among which tools; if an operator names nothing, the whole query is words."""
+        if not parts.server and not parts.required:
+            return Scope(parts.words, notes=parts.notes)
         servers = self._find_servers(parts.server) if parts.server else []
         if parts.server and not servers:
             near = get_close_matches(parts.server, self.servers(), NEAREST)
             unknown = (UnknownName(parts.server[:200], tuple(near)),)
-            return self._make_result(query, "words", (), f"there is no server {parts.server[:200]!r}", unknown)
-        allowed = None if is_plain else self._names.having(parts.required, servers) - without
-        if allowed is not None and (not allowed or not parts.words):
-            return self._list_by_id(query, allowed, limit)
-        depth = limit + len(without)
-        places, notes = rank_tools(self._index, self._names, parts.words, len(self._ids), depth, allowed)
-        others = [one for one in places if one.id not in without]
-        kept = [one for place, one in enumerate(others) if place < limit or one.is_named]
-        hits = self._hits(kept, self._index.terms(parts.words, [one.id for one in kept]) if explain else {})
-        if parts.required and allowed:  # the other words only rank: tools without them come last
-            unranked = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
-            hits = [*hits, *map(self._hit, unranked)]
-        reason = EXCLUDED[1] if places else self._explain_miss(parts.words, parts.server)
-        notes += (f"only words were compared: {self._not_embedded}",) if self._not_embedded else ()
-        return self._make_result(query, "words", hits, reason, notes=notes)
+            return Scope(query, unknown=unknown, miss=f"there is no server {parts.server[:200]!r}")
+        ids = self._names.having(parts.required, servers)
+        if not ids:
+            miss = f"no tool's name contains {_join_names(parts.required, between=' and ')}"
+            return Scope(query, miss=miss, notes=(f"{miss}: {AS_WORDS}",))
+        return Scope(parts.words, parts.server, ids)
 
-    def _list_by_id(self, query: str, ids: Collection[str], limit: int) -> ToolSearchResult:
+    def _list_by_id(self, query: str, ids: Collection[str], limit: int, server: str) -> ToolSearchResult:
         hits = [self._hit(tool_id) for tool_id in nsmallest(limit, ids)]
         more = len(ids) - len(hits)
         notes = (f"{more:,} more: also say what the tool should do",) if more else ()
@@ -494,8 +552,9 @@ class Catalog:
             query,
             "words",
             hits,
-            "no tool's name contains the words after +, or all such tools are excluded",
+            EXCLUDED[1],
             notes=notes,
+            server=server,
         )
 
     def _search_seed(self, query: str, limit: int, without: set[str], explain: bool) -> ToolSearchResult:
@@ -536,9 +595,12 @@ class Catalog:
         reason: str | None,
         unknown: tuple[UnknownName, ...] = (),
         notes: tuple[str, ...] = (),
+        server: str = "",
     ) -> ToolSearchResult:
         reason = "the catalog is empty: add tools" if not self._ids else reason
-        return ToolSearchResult(query, form, tuple(hits), len(self._ids), unknown, None if hits else reason, notes)
+        return ToolSearchResult(
+            query, form, tuple(hits), len(self._ids), unknown, None if hits else reason, notes, server
+        )
 
     def _hit(self, tool_id: str) -> ToolHit:
         tool = self._tool(tool_id)
@@ -561,6 +623,10 @@ class Catalog:
     def _ids_named(self, name: str) -> list[str]:
         """Return the ids of the tools with this id or, if there are none, with this name."""
         return [name] if name in self._ids else self._names.exact(name)
+
+    def _ids_meant(self, name: str) -> list[str]:
+        """Return the ids of the tools with this id or name, or with this name in another spelling."""
+        return self._ids_named(name) or self._names.find_spelling(name)
 
     def _all_ids_named(self, names: Collection[str]) -> set[str]:
         """Return the ids of the tools with one of these ids or names."""
@@ -620,6 +686,6 @@ def _open_store(path: str | os.PathLike[str] | None) -> Store:
     return SqliteStore(path, tool_ranking())
 
 
-def _join_names(names: Sequence[str], max_names: int = 3) -> str:
-    listed = " or ".join(map(repr, names[:max_names]))
+def _join_names(names: Sequence[str], max_names: int = 3, between: str = " or ") -> str:
+    listed = between.join(repr(name[:200]) for name in names[:max_names])
     return listed if len(names) <= max_names else f"{listed} (and {len(names) - max_names} more)"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from onhand.errors import OnhandError, ToolError
 from onhand.record import Record
 from onhand.tools.activation import count_by_server, is_mcp
-from onhand.tools.catalog import ToolHit, ToolSearchResult, UnknownName, parse_query
+from onhand.tools.catalog import ToolHit, ToolSearchResult, UnknownName
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.fitting import json_bytes
 from onhand.tools.prompt import compact_json, count_servers, plain_line, render_definition, render_signature, signature
@@ -240,7 +240,7 @@ def covers_all_servers(found: ToolSearchResult) -> bool:
     It could not if the query names only tools that exist, or if it is about one server.
     """
     is_complete = found.form == "select" and not found.unknown
-    return not is_complete and not parse_query(found.query).server
+    return not is_complete and not found.server
 
 
 def _unsearched_servers(session: Session) -> list[str]:

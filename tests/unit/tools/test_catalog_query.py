@@ -104,7 +104,7 @@ def test_a_plus_requires_a_word_in_the_name_and_the_rest_ranks(catalog: Catalog)
     assert names(catalog.search("+slack")) == ["list_channels", "send_message"]
     assert names(catalog.search("+send +mail anything")) == ["send_mail"]
     assert names(catalog.search('+"send" a mail'))[0] == "send_mail"
-    assert catalog.search("+nothing send").reason
+    assert catalog.search("+zzzz +yyyy").reason == "no tool's name contains 'zzzz' and 'yyyy'"
     with pytest.raises(InputError, match=r"use \+WORD"):
         catalog.search("+")
 
@@ -119,9 +119,47 @@ def test_a_server_narrows_in_capital_or_small_letters(catalog: Catalog) -> None:
     assert (names(cut), cut.notes) == (["list_channels"], ("1 more: also say what the tool should do",))
     fruitless = catalog.search("server:slack frobnicate")
     assert (fruitless.hits, "search for server:slack alone" in str(fruitless.reason)) == ((), True)
-    missing = catalog.search("server:slak send")
-    assert missing.reason == "there is no server 'slak'"
+    missing = catalog.search("server:slak frobnicate")
+    assert (missing.hits, missing.reason) == ((), "there is no server 'slak'")
     assert missing.unknown[0].nearest == ("slack",)
+
+
+SENTENCES = [
+    "SERVER:localhost;DATABASE:prod send a message",
+    "server:localhost refuses to send a message",
+    "please send a message to server:localhost",
+    "+44 20 7946 0958 is where to send a message",
+    "send a message to +44 20 7946 0958",
+    "send a message, dialing code +44",
+    "send a +polite message to all",
+    "+politely send a message",
+    "send a message to all +politely",
+    "Re: send a message (urgent",
+    "re: send a message?",
+    "regex: " + "send a message " * 20,
+    "select: send a message, or whatever fits",
+]
+
+
+@requirement("catalog.sentences")
+@pytest.mark.parametrize("query", SENTENCES)
+def test_what_looks_like_an_operator_in_a_sentence_is_a_word(catalog: Catalog, query: str) -> None:
+    assert "send_message" in names(catalog.search(query))
+
+
+@requirement("catalog.sentences")
+def test_a_server_that_does_not_exist_is_reported_beside_what_is_found(catalog: Catalog) -> None:
+    found = catalog.search("server:slak send")
+    assert (set(names(found)) >= {"send_message", "send_mail"}, found.reason) == (True, None)
+    assert found.unknown[0].nearest == ("slack",)
+
+
+@requirement("catalog.sentences")
+def test_an_operator_that_is_not_applied_is_noted(catalog: Catalog) -> None:
+    words = "the whole query was taken as words"
+    assert catalog.search("+politely send").notes == (f"no tool's name contains 'politely': {words}",)
+    (note,) = catalog.search("Re: send a message (urgent").notes
+    assert note.startswith(f"{words}: the pattern 'send a message (urgent' cannot be used")
 
 
 @requirement("catalog.query-regex")
@@ -179,5 +217,6 @@ def test_signs_alone_are_neither_in_a_name_nor_a_server(query: str) -> None:
     except InputError as error:
         assert "+ needs a word" in str(error)
     else:
-        assert (found.hits, found.reason) == ((), "there is no server '!!!'")
+        assert [unknown.name for unknown in found.unknown] == ["!!!"]
+        assert [hit.name for hit in found.hits] == (["read"] if "read" in query else [])
     assert [hit.name for hit in catalog.search("server:\N{ROCKET}").hits] == ["write"]
