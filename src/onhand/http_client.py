@@ -5,16 +5,19 @@ No key is sent unencrypted to another machine, and no redirect takes one elsewhe
 
 import json
 import os
+import socket
 import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from threading import Lock, Timer
 from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
+from urllib.request import HTTPHandler, HTTPSHandler
 
 from onhand.errors import InputError, OnhandError
 from onhand.text import one_line
@@ -112,6 +115,85 @@ def parse_retry_after(header: str) -> float | None:
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
+class AbortableConnection:
+    """The connection of one request, which another thread or a timer can abort, even before it is established.
+
+    A socket has a timeout for each read, which a server that sends a byte now and then never exceeds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._socket: socket.socket | None = None
+        self._is_aborted = False
+
+    def abort(self) -> None:
+        """End the connection; whoever reads from it gets an error or the end."""
+        with self._lock:
+            self._is_aborted = True
+            if self._socket is not None:
+                with suppress(OSError):  # already closed
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def abort_after(self, seconds: float, failure: Exception) -> Iterator[None]:
+        """Abort the connection, and raise `failure`, if the block takes longer."""
+        expired = False
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            self.abort()
+
+        timer = Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except Exception:
+            if expired:
+                raise failure from None
+            raise
+        finally:
+            timer.cancel()
+        if expired:
+            raise failure
+
+    def close(self) -> None:
+        """Release the socket."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+    def handlers(self) -> tuple[HTTPHandler, HTTPSHandler]:
+        """Return handlers for urllib that make this connection."""
+        connection = self
+
+        class Plain(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                connection._attach(self.sock)
+
+        class Encrypted(HTTPSConnection, Plain):
+            """Its `connect` calls that of Plain before it encrypts the connection."""
+
+        class PlainHandler(HTTPHandler):
+            def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Plain, req)
+
+        class EncryptedHandler(HTTPSHandler):
+            def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Encrypted, req, context=ssl.create_default_context())
+
+        return PlainHandler(), EncryptedHandler()
+
+    def _attach(self, connected: socket.socket) -> None:
+        with self._lock:
+            self._socket = connected.dup()  # encryption replaces the other one
+            if self._is_aborted:
+                raise ConnectionAbortedError("the connection was aborted")
+
+
 class RetryLater(Exception):
     """A request failed and may succeed later; `after_s` is the delay that the server asks for."""
 
@@ -137,7 +219,8 @@ class RetryPolicy(NamedTuple):
 class JsonEndpoint:
     """An address that accepts JSON by POST; its errors are of the type `failure`.
 
-    The key is read from an environment variable for each request.
+    A server may be silent for `timeout_s`, also before its response begins, and take `answer_timeout_s` for the rest of
+    it. The key is read from an environment variable for each request.
     """
 
     def __init__(
@@ -147,6 +230,7 @@ class JsonEndpoint:
         failure: type[OnhandError],
         *,
         timeout_s: float,
+        answer_timeout_s: float,
         policy: RetryPolicy,
     ) -> None:
         parts = parse_url(url)
@@ -154,10 +238,11 @@ class JsonEndpoint:
             validate_key_name(api_key_env)
             if parts.scheme != "https" and not is_loopback(parts):
                 raise InputError(f"a key is not sent unencrypted to {parts.hostname}: use https")
-        if timeout_s <= 0 or policy.retries < 0:
+        if min(timeout_s, answer_timeout_s) <= 0 or policy.retries < 0:
             raise InputError("timeout_s must be above zero, and retries must not be negative")
         self.url = url
         self.timeout_s = timeout_s
+        self._answer_timeout_s = answer_timeout_s
         self._parts = parts
         self.api_key_env = api_key_env
         self._failure = failure
@@ -176,18 +261,20 @@ class JsonEndpoint:
         return wait_s
 
     @contextmanager
-    def post(self, value: Any, headers: Mapping[str, str], key: str | None, *handlers: Any) -> Iterator[Any]:
+    def post(
+        self, value: Any, headers: Mapping[str, str], key: str | None, connection: AbortableConnection | None = None
+    ) -> Iterator[Any]:
         """Send a value and yield the response; errors, also while it is read, become RetryLater or a failure."""
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **headers}
         request = urllib.request.Request(self.url, json.dumps(value).encode(), headers)  # noqa: S310  # see parse_url
-        # A redirect would carry the key to wherever it points.
-        opener = build_opener(self._parts, SafeRedirects(False, self._parts), *handlers)
+        late = self._failure(f"{self.url} took more than {self._answer_timeout_s:g} s to answer: ask for less")
         try:
-            with opener.open(request, timeout=self.timeout_s) as response:
+            with (
+                closing(connection or AbortableConnection()) as connection,
+                self._open(request, key, connection) as response,
+                connection.abort_after(self._answer_timeout_s, late),
+            ):
                 yield response
-        except HTTPError as error:
-            with error:
-                raise self._translate_status(error, key) from None
         except TimeoutError:
             raise self._timeout_error() from None
         except URLError as error:
@@ -199,18 +286,29 @@ class JsonEndpoint:
         except (HTTPException, ConnectionError, ssl.SSLError):
             raise RetryLater("closed the connection") from None
 
+    def _open(self, request: urllib.request.Request, key: str | None, connection: AbortableConnection) -> Any:
+        # A redirect would carry the key to wherever it points.
+        opener = build_opener(self._parts, SafeRedirects(False, self._parts), *connection.handlers())
+        try:
+            with connection.abort_after(self.timeout_s, TimeoutError()):
+                return opener.open(request, timeout=self.timeout_s)
+        except HTTPError as error:
+            with error:
+                raise self._translate_status(error, key, connection) from None
+
     def _timeout_error(self) -> Exception:
         message = f"did not answer within {self.timeout_s:g} s"
         if self._policy.after_timeouts:
             return RetryLater(message)
         return self._failure(f"{self.url} {message}: increase the timeout")
 
-    def _translate_status(self, error: HTTPError, key: str | None) -> Exception:
+    def _translate_status(self, error: HTTPError, key: str | None, connection: AbortableConnection) -> Exception:
         """Translate an error status, with the message of the server."""
         if 300 <= error.code < 400:
             return self._failure(f"{self.url} answered {error.code}, a redirect: use the target address")
         try:
-            details = error_message(error.read(MAX_ERROR_BYTES))
+            with connection.abort_after(self.timeout_s, TimeoutError()):
+                details = error_message(error.read(MAX_ERROR_BYTES))
         except (OSError, HTTPException):
             details = ""
         details = details.replace(key, "…") if key else details

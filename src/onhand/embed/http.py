@@ -54,6 +54,7 @@ class HttpEmbedder:
             api_key_env,
             EmbedderError,
             timeout_s=timeout_s,
+            answer_timeout_s=timeout_s,
             policy=RETRIES._replace(retries=retries),
         )
         self._requested_dimension = dimension
@@ -111,9 +112,8 @@ class HttpEmbedder:
     def _post_once(self, request: dict[str, Any]) -> Any:
         key = self._endpoint.read_key()
         headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        deadline = time.monotonic() + self._endpoint.timeout_s
         with self._endpoint.post(request, headers, key) as response:
-            raw = _read_body(response, deadline)
+            raw = _read_body(response)
         try:
             return json.loads(raw)
         except (ValueError, RecursionError):
@@ -128,8 +128,8 @@ def _endpoint_path(path: str) -> str:
     return bare if bare.endswith("/embeddings") else f"{bare or '/v1'}/embeddings"
 
 
-def _read_body(response: Any, deadline: float) -> bytes:
-    """Read a body, unless it is endless or trickles in."""
+def _read_body(response: Any) -> bytes:
+    """Read a body, unless it is endless."""
     pieces: list[bytes] = []
     size = 0
     while piece := response.read1(1 << 16):
@@ -137,8 +137,6 @@ def _read_body(response: Any, deadline: float) -> bytes:
         size += len(piece)
         if size > MAX_ANSWER_BYTES:
             raise EmbedderError(f"the endpoint sent more than {MAX_ANSWER_BYTES >> 20} MiB: use smaller batches")
-        if time.monotonic() > deadline:
-            raise TimeoutError
     if response.length:
         raise ConnectionError("the response is incomplete")
     return b"".join(pieces)

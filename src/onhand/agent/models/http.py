@@ -5,22 +5,18 @@ listening, the connection is closed at once, so that the server stops generating
 """
 
 import asyncio
-import http.client
 import json
-import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, suppress
-from threading import Lock
+from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
-from urllib.request import HTTPHandler, HTTPSHandler, Request
 
 from onhand.agent.events import Answered, ModelEvent, Retrying, Stream
 from onhand.agent.models.model import Emit, stream_from_thread
 from onhand.errors import ModelError
-from onhand.http_client import JsonEndpoint, RetryLater, RetryPolicy
+from onhand.http_client import AbortableConnection, JsonEndpoint, RetryLater, RetryPolicy
 
 TIMEOUT_S = 120.0  # of silence, because a model may think for a long time before its first word
+ANSWER_TIMEOUT_S = 7200.0  # of a whole answer, which a small machine may write for an hour
 RETRIES = RetryPolicy()
 MAX_ANSWER_BYTES = 64 << 20
 PIECE_BYTES = 1 << 16
@@ -38,9 +34,10 @@ class Reply(Protocol):
 
 
 class RequestPolicy(NamedTuple):
-    """How long silence is tolerated, how often a request is repeated, and the function that waits in between."""
+    """How long silence and a whole answer may last, how often a request is repeated, and what waits in between."""
 
     timeout_s: float = TIMEOUT_S
+    answer_timeout_s: float = ANSWER_TIMEOUT_S
     retries: int = RETRIES.retries
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -59,7 +56,14 @@ class StreamingEndpoint:
         policy: RequestPolicy = DEFAULT_POLICY,
     ) -> None:
         retries = RETRIES._replace(retries=policy.retries)
-        self._endpoint = JsonEndpoint(url, api_key_env, ModelError, timeout_s=policy.timeout_s, policy=retries)
+        self._endpoint = JsonEndpoint(
+            url,
+            api_key_env,
+            ModelError,
+            timeout_s=policy.timeout_s,
+            answer_timeout_s=policy.answer_timeout_s,
+            policy=retries,
+        )
         self._headers = headers
         self._wait = policy.wait
 
@@ -85,7 +89,7 @@ class StreamingEndpoint:
             attempt += 1
 
     async def _attempt(self, request: Mapping[str, Any], reply: "Reply") -> Stream:
-        connection = _AbortableConnection()
+        connection = AbortableConnection()
 
         def work(emit: Emit) -> None:
             for value in self._values(request, connection):
@@ -97,60 +101,14 @@ class StreamingEndpoint:
                     yield event
         yield reply.finish()
 
-    def _values(self, request: Mapping[str, Any], connection: "_AbortableConnection") -> Iterator[Any]:
+    def _values(self, request: Mapping[str, Any], connection: AbortableConnection) -> Iterator[Any]:
         """Yield the values of a stream, or the single value of a response that is not a stream."""
         key = self._endpoint.read_key()
         headers = {"Accept": "text/event-stream", **self._headers(key)}
-        with self._endpoint.post(request, headers, key, *connection.handlers()) as response:
+        with self._endpoint.post(request, headers, key, connection) as response:
             is_stream = response.headers.get_content_type() == "text/event-stream"
             pieces = _read_pieces(response)
             yield from _parse_events(pieces) if is_stream else [_parse_json(b"".join(pieces))]
-
-
-class _AbortableConnection:
-    """A connection that another thread can abort, even before it is established."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._socket: socket.socket | None = None
-        self._is_aborted = False
-
-    def abort(self) -> None:
-        with self._lock:
-            self._is_aborted = True
-            if self._socket is not None:
-                with suppress(OSError):  # already closed
-                    self._socket.shutdown(socket.SHUT_RDWR)
-
-    def attach(self, connected: socket.socket) -> None:
-        with self._lock:
-            self._socket = connected
-            if self._is_aborted:
-                raise ConnectionAbortedError("the caller has stopped listening")
-
-    def handlers(self) -> tuple[HTTPHandler, HTTPSHandler]:
-        """Return handlers for urllib whose connections `abort` can close."""
-        connection = self
-
-        class Plain(http.client.HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                connection.attach(self.sock)
-
-        class Encrypted(http.client.HTTPSConnection):
-            def connect(self) -> None:
-                super().connect()
-                connection.attach(self.sock)
-
-        class PlainHandler(HTTPHandler):
-            def http_open(self, req: Request) -> http.client.HTTPResponse:
-                return self.do_open(Plain, req)
-
-        class EncryptedHandler(HTTPSHandler):
-            def https_open(self, req: Request) -> http.client.HTTPResponse:
-                return self.do_open(Encrypted, req, context=ssl.create_default_context())
-
-        return PlainHandler(), EncryptedHandler()
 
 
 def _read_pieces(response: Any) -> Iterator[bytes]:
