@@ -43,7 +43,7 @@ def test_a_clone_is_held_back_then_trusted_then_heard(tmp_path: Path, environ: d
     warned = run(["config", "show"], clone, environ)
     assert f"onhand trust {clone}" in warned.stderr
     assert warned.returncode == 0
-    assert run(["trust"], clone, environ).returncode == 0
+    assert run(["trust", "--yes"], clone, environ).returncode == 0
     assert root() == {"value": "/elsewhere/notes", "source": f"{clone / 'onhand.toml'}:2"}
 
 
@@ -51,7 +51,8 @@ def test_a_clone_is_held_back_then_trusted_then_heard(tmp_path: Path, environ: d
 def test_directories_trusted_at_the_same_moment_are_all_kept(tmp_path: Path, environ: dict[str, str]) -> None:
     clones = [project(tmp_path, f"clone{number}", "[context]\nroot = '/x'\n") for number in range(8)]
     started = [
-        subprocess.Popen([*COMMAND, "trust"], cwd=clone, env=environ, stdout=subprocess.DEVNULL) for clone in clones
+        subprocess.Popen([*COMMAND, "trust", "--yes"], cwd=clone, env=environ, stdout=subprocess.DEVNULL)
+        for clone in clones
     ]
     assert [process.wait(timeout=60) for process in started] == [0] * len(clones)
     listed = run(["trust", "--list"], tmp_path, environ).stdout.splitlines()
@@ -84,7 +85,7 @@ def test_a_directory_whose_name_is_not_text_is_an_ordinary_directory(tmp_path: P
         assert done.returncode == 0, done.stderr
         assert "context.root" in json.loads(done.stdout)
         assert run(["config", "show"], odd, {**environ, "LC_ALL": locale, "PYTHONIOENCODING": "ascii"}).returncode == 0
-    assert run(["trust"], odd, environ).returncode == 0
+    assert run(["trust", "--yes"], odd, environ).returncode == 0
     assert run(["trust", "--list"], odd, environ).stdout.endswith("caf\ufffd\n")
 
 

@@ -69,10 +69,10 @@ class Proposal(NamedTuple):
 def add_arguments(parser: "Parser") -> None:
     parser.add_argument("directory", metavar="DIR", nargs="?", help="the project (default: the current one)")
     parser.add_argument("--show", action="store_true", help="show what has changed and what needs trust, and end")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask, which is needed without a terminal")
     parser.add_argument("--list", action="store_true", help="list the trusted directories")
     parser.add_argument("--remove", metavar="DIR", help="stop trusting a directory")
-    parser.add_argument("--json", action="store_true", help="print JSON, and do not ask")
+    parser.add_argument("--json", action="store_true", help="print JSON, and change nothing without --yes")
 
 
 def run(arguments: "Namespace") -> int:
@@ -82,7 +82,7 @@ def run(arguments: "Namespace") -> int:
     if arguments.remove is not None:
         return _remove(store, os.path.realpath(arguments.remove), arguments.json)
     proposal = _propose(store, arguments.directory)
-    return _print_json(store, proposal, arguments.show) if arguments.json else _trust(store, proposal, arguments)
+    return _trust_as_json(store, proposal, arguments) if arguments.json else _trust(store, proposal, arguments)
 
 
 def _trust(store: str, proposal: Proposal, arguments: "Namespace") -> int:
@@ -96,7 +96,7 @@ def _trust(store: str, proposal: Proposal, arguments: "Namespace") -> int:
     _print_proposal(proposal)
     if arguments.show:
         return 0
-    if not arguments.yes and sys.stdin.isatty() and not _ask():
+    if not arguments.yes and not _ask():
         terminal.say("Nothing was changed.")
         return 1
     _record(store, proposal)
@@ -108,18 +108,20 @@ def _trust(store: str, proposal: Proposal, arguments: "Namespace") -> int:
     return 0
 
 
-def _print_json(store: str, proposal: Proposal, only_show: bool) -> int:
-    if not only_show:
+def _trust_as_json(store: str, proposal: Proposal, arguments: "Namespace") -> int:
+    is_recorded = arguments.yes and not arguments.show
+    if is_recorded:
         _record(store, proposal)
+    is_trusted = proposal.is_current or is_recorded
     terminal.print_json(
         {
             "directory": proposal.now.directory,
-            "trusted": proposal.has_content and (proposal.is_current or not only_show),
+            "trusted": proposal.has_content and is_trusted,
             "settings": [request._asdict() for request in proposal.requests],
             "changes": [{"in": part, "lines": lines} for part, lines in proposal.changes],
         }
     )
-    return 0
+    return 0 if arguments.show or is_trusted else 1
 
 
 def _record(store: str, proposal: Proposal) -> None:
@@ -205,8 +207,8 @@ def _print_proposal(proposal: Proposal) -> None:
         if proposal.requests:
             terminal.say(f"{directory} asks for:")
         for request in proposal.requests:
-            for value in (request.value,) if isinstance(request.value, str) else request.value:
-                terminal.say(f"  {request.key} = {value!r}, which {request.reason} ({request.source})")
+            for value in request.render_values():
+                terminal.say(f"  {request.key} = {value}, which {request.reason} ({request.source})")
         for path, lines in proposal.changes:
             if path in proposal.now.servers:
                 terminal.say(f"{path} has these servers:" if lines else f"{path} has no servers")
@@ -224,6 +226,9 @@ def _print_proposal(proposal: Proposal) -> None:
 
 
 def _ask() -> bool:
+    if sys.stdin is None or not sys.stdin.isatty():
+        terminal.complain("onhand: nobody can be asked without a terminal: add --yes to trust this, or use --show")
+        return False
     print("Trust this? [y/N] ", end="", file=sys.stderr, flush=True)
     try:
         return input().strip().lower() in ("y", "yes")

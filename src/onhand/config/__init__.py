@@ -78,10 +78,15 @@ class TrustRequest(Record):
     """Something in a project's configuration that needs the user's trust in its directory."""
 
     key: str
-    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a denial, the entries that it drops
+    value: str | float | tuple[str, ...]  # of a list, the entries that need trust; of a denial, those that it drops
     source: str
     reason: str
     places: tuple[str, ...] = ()  # of paths that lead out of the project, where to
+
+    def render_values(self) -> list[str]:
+        """Return the value as text, or each entry of a list."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return [repr(value) if isinstance(value, str) else str(value).lower() for value in values]
 
 
 class Resolved(Record):
@@ -476,17 +481,15 @@ def _requests(
                 places = _real_places(outside, project, environ)
                 requests.append(TrustRequest(key, outside, source, f"leads out of {project}", places))
         elif given and _is_more(setting, given.value, layers.user_value(setting)):
-            value = _value_to_show(setting, given.value, layers.user_value(setting))
+            value = _part_to_trust(setting, given.value, layers.user_value(setting))
             places = _real_places(value, project, environ) if role in ("allowed_path", "access") else ()
             requests.append(TrustRequest(key, value, given.source, REASONS[role], places))
     return tuple(requests)
 
 
-def _value_to_show(setting: Setting, given: Any, own: Any) -> str | tuple[str, ...]:
+def _part_to_trust(setting: Setting, given: Any, own: Any) -> Any:
     """Return the part of a value that needs trust; of a denial, the entries that it drops."""
-    if setting.role in DENIALS:
-        return tuple(entry for entry in own if entry not in given)
-    return given if isinstance(given, str | tuple) else str(given).lower()
+    return tuple(entry for entry in own if entry not in given) if setting.role in DENIALS else given
 
 
 def _is_more(setting: Setting, given: Any, own: Any) -> bool:
@@ -536,7 +539,7 @@ def _block(
                 rest = (*request.value, *rest)
             if rest:
                 layer[request.key] = given._replace(value=rest)
-        value = ", ".join(map(repr, (request.value,) if isinstance(request.value, str) else request.value))
+        value = ", ".join(request.render_values())
         shown = value if len(value) <= MAX_BLOCKED_CHARS else value[:MAX_BLOCKED_CHARS] + "…"
         warnings.append(
             f"{request.source}: {request.key} ({shown}) is ignored because it {request.reason}; "

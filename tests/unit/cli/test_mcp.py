@@ -154,7 +154,7 @@ def test_servers_that_came_with_a_clone_are_not_started_before_trust(run: Run, p
     done = run("mcp", "test")
     assert "starts a program" in done.err
     assert not began.exists()
-    assert run("trust").code == 0
+    assert run("trust", "--yes").code == 0
     run("mcp", "test")
     assert began.exists()
 

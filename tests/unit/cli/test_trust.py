@@ -19,7 +19,7 @@ from .conftest import Run
 def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '../shared'\nextra_roots = ['docs', '/etc']\n")
     assert config.load().context.root == ".AGENTS"
-    done = run("trust")
+    done = run("trust", "--yes")
     assert done.code == 0
     assert done.out.splitlines() == [
         f"{project} asks for:",
@@ -35,7 +35,7 @@ def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) ->
 @requirement("trust.said-once")
 def test_trust_can_be_taken_back(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
-    run("trust")
+    run("trust", "--yes")
     done = run("trust", "--remove", ".")
     assert (done.code, done.out) == (0, f"{project.resolve()} is no longer trusted\n")
     assert config.load().context.root == ".AGENTS"
@@ -46,14 +46,14 @@ def test_trust_can_be_taken_back(run: Run, project: Path) -> None:
 
 def test_a_file_that_asks_for_nothing_can_be_trusted_so_that_what_it_forbids_stays(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[workspace]\ndeny = ['customers.db']\n")
-    done = run("trust")
+    done = run("trust", "--yes")
     assert done.out.startswith(f"{project} asks for nothing that needs trust.\n{project} is now trusted")
     (project / "onhand.toml").write_text("")
     assert config.load().workspace.deny == ("customers.db",)
 
 
 def test_a_directory_without_settings_is_not_recorded(run: Run, project: Path) -> None:
-    assert run("trust").out == f"{project} has no settings; nothing was recorded\n"
+    assert run("trust", "--yes").out == f"{project} has no settings; nothing was recorded\n"
     assert run("trust", "--list").out == ""
 
 
@@ -68,7 +68,7 @@ def test_without_a_directory_the_project_of_the_working_directory_is_meant(
     assert f"the nearest one is in {project}: trust that" in named.err
     assert run("trust", "--list").out == ""
     monkeypatch.chdir(below)
-    assert run("trust").code == 0
+    assert run("trust", "--yes").code == 0
     assert run("trust", "--list").out == f"{project.resolve()}\n"
 
 
@@ -77,30 +77,30 @@ def test_a_setting_of_the_environment_does_not_hide_what_the_file_asks_for(
 ) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
     monkeypatch.setenv("ONHAND_CONTEXT_ROOT", "mine")
-    assert "context.root = '/etc'" in run("trust").out
+    assert "context.root = '/etc'" in run("trust", "--yes").out
 
 
 def test_a_broken_file_is_not_trusted(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\nlimit = 'x'\n")
-    assert run("trust").code == 2
+    assert run("trust", "--yes").code == 2
     assert run("trust", "--list").out == ""
 
 
 def test_a_damaged_record_is_reported_and_replaced_by_trusting_again(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
-    run("trust")
+    run("trust", "--yes")
     (record,) = (project.parent / ".local" / "state" / "onhand" / "trusted").iterdir()
     record.write_text("{")
     done = run("trust", "--list")
     assert done.code == 2
     assert "repair or delete it" in done.err
     assert run("trust", "--remove", ".").code == 0
-    assert run("trust").code == 0
+    assert run("trust", "--yes").code == 0
 
 
 def test_every_form_of_trust_prints_json(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
-    granted = json.loads(run("trust", "--json").out)
+    granted = json.loads(run("trust", "--yes", "--json").out)
     assert granted["trusted"] is True
     assert [setting["key"] for setting in granted["settings"]] == ["context.root"]
     assert json.loads(run("trust", "--list", "--json").out) == {"trusted": [str(project.resolve())]}
@@ -113,8 +113,8 @@ def test_every_form_of_trust_prints_json(run: Run, project: Path) -> None:
 def test_a_change_is_shown_line_by_line_before_it_is_trusted(run: Run, project: Path) -> None:
     settings = project / "pyproject.toml"
     settings.write_text("[tool.onhand.shell]\nenabled = true\n[tool.onhand.context]\nlimit = 4\n")
-    run("trust")
-    assert run("trust").out == f"{project} is trusted, and nothing has changed since\n"
+    run("trust", "--yes")
+    assert run("trust", "--yes").out == f"{project} is trusted, and nothing has changed since\n"
     settings.write_text('[tool.onhand.shell]\nenabled = true\n[tool.onhand.sandbox]\nbackend = "none"\n')
     shown = [
         f"Since you trusted {project}, this has changed:",
@@ -125,7 +125,7 @@ def test_a_change_is_shown_line_by_line_before_it_is_trusted(run: Run, project: 
     assert run("trust", "--show").out.splitlines() == shown
     assert config.load().sandbox.backend == "auto"
     assert json.loads(run("trust", "--show", "--json").out)["trusted"] is False
-    assert run("trust").out.splitlines()[: len(shown)] == shown
+    assert run("trust", "--yes").out.splitlines()[: len(shown)] == shown
     assert config.load().sandbox.backend == "none"
 
 
@@ -146,12 +146,40 @@ def test_at_a_terminal_trust_asks_first(run: Run, project: Path, monkeypatch: py
 
 
 @requirement("trust.of-content")
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_without_a_terminal_nothing_is_trusted_unasked(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    (project / "onhand.toml").write_text("[shell]\nenabled = true\n")
+    with open(os.devnull, encoding="utf-8") as nothing:
+        for stdin in (nothing, None):
+            monkeypatch.setattr(sys, "stdin", stdin)
+            done = run("trust", *words)
+            assert (done.code, config.load().shell.enabled) == (1, False)
+            assert "shell.enabled" in done.out
+    assert words or "add --yes" in done.err
+    assert run("trust", "--yes", *words).code == 0
+    assert config.load().shell.enabled
+
+
+def test_values_are_shown_as_they_are_written(run: Run, project: Path) -> None:
+    (project / "onhand.toml").write_text(
+        "[shell]\nenabled = true\n[sandbox]\nmemory_mb = 9000\ndomains = ['a.example']\n"
+    )
+    asked_for = run("trust", "--show").out
+    for line in ("shell.enabled = true,", "sandbox.memory_mb = 9000,", "sandbox.domains = 'a.example',"):
+        assert line in asked_for
+    assert json.loads(run("trust", "--show", "--json").out)["settings"][0]["value"] is True
+    assert "shell.enabled (true) is ignored" in run("context", "show").err
+
+
+@requirement("trust.of-content")
 def test_a_deleted_file_can_be_accepted_too(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[shell]\nenabled = true\n")
-    run("trust")
+    run("trust", "--yes")
     (project / "onhand.toml").unlink()
     assert config.load().shell.enabled
-    done = run("trust")
+    done = run("trust", "--yes")
     assert "  - shell.enabled = true" in done.out
     assert done.out.endswith("is no longer trusted, because it has no settings any more\n")
     assert not config.load().shell.enabled
@@ -166,10 +194,10 @@ def test_a_deleted_file_below_another_project_is_not_taken_for_that_ones(
     inner.mkdir()
     for directory in (project, inner):
         (directory / "onhand.toml").write_text("[shell]\nenabled = true\n")
-    run("trust", "inner")
+    run("trust", "--yes", "inner")
     (inner / "onhand.toml").unlink()
     monkeypatch.chdir(inner)
-    done = run("trust")
+    done = run("trust", "--yes")
     assert (done.code, f"run: onhand trust --remove {inner}" in done.err) == (2, True)
 
 
@@ -177,19 +205,19 @@ def test_a_deleted_file_below_another_project_is_not_taken_for_that_ones(
 def test_what_the_user_writes_with_a_command_stays_trusted(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[shell]\nenabled = true\n[mcp]\nfiles = ['.mcp.json']\n")
     (project / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "a"}}}')
-    run("trust")
+    run("trust", "--yes")
     assert run("mcp", "install", "claude", "--project").code == 0
     assert "onhand" in run("mcp", "list").out
-    assert run("trust").out.endswith("nothing has changed since\n")
+    assert run("trust", "--yes").out.endswith("nothing has changed since\n")
     assert run("init", "--force").code == 0
-    assert run("trust").out.endswith("nothing has changed since\n")
+    assert run("trust", "--yes").out.endswith("nothing has changed since\n")
 
 
 @requirement("trust.of-content")
 def test_a_command_of_the_user_does_not_trust_what_others_changed(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[mcp]\nfiles = ['.mcp.json']\n")
     (project / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "a"}}}')
-    run("trust")
+    run("trust", "--yes")
     (project / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
     assert run("mcp", "install", "claude", "--project").code == 0
     listed = run("mcp", "list")
@@ -241,7 +269,7 @@ def test_servers_stay_as_they_were_trusted_until_they_are_trusted_again(
     path.parent.mkdir(exist_ok=True)
     path.write_text(SERVER)
     assert "good" not in run("mcp", "list").out
-    assert "good.command" in run("trust").out
+    assert "good.command" in run("trust", "--yes").out
     listed = run("mcp", "list")
     assert ("good" in listed.out, listed.err) == (True, "")
     attack(path)
@@ -253,7 +281,7 @@ def test_servers_stay_as_they_were_trusted_until_they_are_trusted_again(
         assert (server.command, dict(server.env)) == ("good", {})
     path.unlink(missing_ok=True)
     path.write_text(EVIL)
-    assert "+ evil.command" in run("trust").out
+    assert "+ evil.command" in run("trust", "--yes").out
     assert "evil" in run("mcp", "list").out
 
 
@@ -261,7 +289,7 @@ def test_servers_stay_as_they_were_trusted_until_they_are_trusted_again(
 def test_a_server_file_that_appears_after_trust_starts_nothing(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[mcp]\nfiles = ['a.json', 'b.json']\n")
     (project / "a.json").write_text(SERVER)
-    assert "b.json cannot be read" in run("trust").err
+    assert "b.json cannot be read" in run("trust", "--yes").err
     (project / "b.json").write_text(EVIL)
     listed = run("mcp", "list")
     assert "evil" not in listed.out
@@ -291,10 +319,10 @@ def test_nothing_that_everyone_can_change_is_trusted(run: Run, project: Path) ->
     servers.write_text(SERVER)
     for path in (settings, servers):
         path.chmod(0o666)
-        done = run("trust")
+        done = run("trust", "--yes")
         assert (done.code, f"run: chmod o-w {path}" in done.err) == (2, True)
         path.chmod(0o644)
-    assert run("trust").code == 0
+    assert run("trust", "--yes").code == 0
     own = project.parent / ".config" / "onhand" / "mcp.json"
     own.parent.mkdir(parents=True)
     own.write_text(EVIL.replace("good", "mine"))
@@ -326,7 +354,7 @@ def test_a_secret_that_has_changed_is_reported_but_not_printed(run: Run, project
         server = {"command": "server", "env": {"A_TOKEN": token}}
         remote = {"url": "https://example.com/mcp", "headers": {"Authorization": header}}
         (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": server, "b": remote}}))
-        shown = run("trust").out
+        shown = run("trust", "--yes").out
     assert shown.splitlines()[:6] == [
         f"Since you trusted {project}, this has changed:",
         ".mcp.json:",

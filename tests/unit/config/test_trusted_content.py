@@ -221,7 +221,7 @@ def test_a_users_file_that_everyone_can_change_allows_no_more_than_a_clone(world
     assert (loaded.shell.enabled, loaded.agent.deny, loaded.context.limit) == (False, ("x",), 8)
     assert f"everyone can change it; to fix that, run: chmod o-w {exposed}" in loaded.warnings[0]
     assert (
-        f"shell.enabled ('true') is ignored because it starts a program; to allow it, run: chmod o-w {exposed}"
+        f"shell.enabled (true) is ignored because it starts a program; to allow it, run: chmod o-w {exposed}"
         in (loaded.warnings[1])
     )
     exposed.chmod(exposed.stat().st_mode | stat.S_ISVTX if place == "directory" else 0o600)
