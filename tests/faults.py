@@ -3,6 +3,7 @@
 It needs neither a compiler nor privileges. It cannot be removed, so call `fail_calls` only in a child process.
 """
 
+import os
 import platform
 import struct
 import subprocess
@@ -22,6 +23,7 @@ CALLS = {
     "pwrite64": (18, 68),
     "fcntl": (72, 25),
     "flock": (73, 32),
+    "openat": (257, 56),  # only what may create a file
     "fsync": (74, 82),
     "fdatasync": (75, 83),
     "ftruncate": (77, 46),
@@ -64,6 +66,8 @@ def _fail(name: str, fault: Fault) -> list[seccomp.Instruction]:
     failure, load = seccomp._refuse(fault.error), seccomp._argument
     if fault.descriptor is not None:
         return [load(0), (seccomp._EQUAL, 0, 1, fault.descriptor), failure, seccomp._allow()]
+    if name == "openat":
+        return [load(2), (seccomp._ANY_BIT, 0, 1, os.O_CREAT), failure, seccomp._allow()]
     if name == "fcntl":
         rows: list[seccomp.Instruction] = [load(1)]
         for command in SET_LOCK:

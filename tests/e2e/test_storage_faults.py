@@ -102,12 +102,16 @@ ADVICE = {
     "ENOSPC": "the disk is full",
     "EDQUOT": "quota is used up",
     "ENOLCK": "cannot lock files",
+    "EROFS": "the file system is read-only",
+    "EMFILE": "too many open files",
 }
 FAULTS = [
     *[("write/pwrite64", error) for error in ("EIO", "ENOSPC", "EDQUOT")],
     *[("fsync/fdatasync", error) for error in ("EIO", "ENOSPC", "EDQUOT")],
     ("fdatasync", "EIO"),
     ("fcntl/flock", "ENOLCK"),
+    ("openat", "EROFS"),
+    ("openat", "EMFILE"),
 ]
 THINGS = {"documents", "notes", "plan", "trust", "approvals", "servers", "cache", "activated tools"}
 

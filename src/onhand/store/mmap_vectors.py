@@ -325,7 +325,7 @@ def _map_file(path: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArra
 def _write_at(path: str, offset: int, data: bytes, sync: bool = False) -> None:
     """Write bytes at an offset of a file; with `sync`, they are on the disk when this returns."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, 0o666), "wb") as file:
+    with open(os.open(path, flags, 0o600), "wb") as file:
         file.seek(offset)
         file.write(data)
         file.flush()

@@ -89,6 +89,7 @@ BUSY_TIMEOUT_S = 120.0  # writers queue, and the last of many waits for all othe
 RETRY_S = 0.002
 PATIENCE_S = 1.0  # with a locked file; then it is checked whether files can be locked here at all
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)  # a file may be searched where it cannot be written
+FILE_MODE = 0o600  # documents may be private, such as mail
 MIN_DATABASE_BYTES = 512  # the smallest page of SQLite
 
 # The exceptions that reading damaged content may raise.
@@ -199,6 +200,8 @@ def _check_path(path: str) -> None:
 
 
 def _open_writable(path: str) -> sqlite3.Connection:
+    with suppress(FileExistsError):  # SQLite gives the files beside it the same mode
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), FILE_MODE))
     connection = _connect(path, path)
     try:
         read_version(connection, path)  # before anything is changed, since it may belong to another program

@@ -46,6 +46,29 @@ def test_a_store_is_one_file_that_is_made_with_its_directory_and_kept(tmp_path: 
     store.close()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_only_the_owner_can_read_the_files_of_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    umask = os.umask(0)
+    try:
+        store = SqliteStore(path)
+        store.upsert([Entry(Document("a", text="words"), vector=vector(1))])
+        store.nearest(vector(1))
+        files = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "lock"]
+        assert {"index.db", "index.db-wal", "index.db-shm", "current"} <= {file.name for file in files}
+        assert {file.name: file.stat().st_mode & 0o777 for file in files} == dict.fromkeys(
+            (f.name for f in files), 0o600
+        )
+        store.close()
+        path.chmod(0o640)  # the user's own choice stays, for the files beside it too
+        store = SqliteStore(path)
+        store.upsert([Entry(Document("b", text="words"))])
+        assert {(tmp_path / f"index.db{end}").stat().st_mode & 0o777 for end in ("", "-wal", "-shm")} == {0o640}
+        store.close()
+    finally:
+        os.umask(umask)
+
+
 def test_a_closed_store_says_so(path: Path) -> None:
     store = SqliteStore(path)
     store.close()
