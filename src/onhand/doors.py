@@ -64,7 +64,7 @@ def mcp_surface(project: Project, profile: str = "") -> "Surface":
         if any(not upstreams.is_listed(key) for key in servers):  # it may have these tools
             return []
         names = [*local.registry.names(), *(route.tool.name for route in upstreams.routes())]
-        return chosen.find_unknown("tools", names)
+        return chosen.find_unknown_tools(names)
 
     return Gateway(upstreams, local, is_structured, find_problems)
 
@@ -77,9 +77,9 @@ def profile_problems(project: Project, name: str, surface: "Surface") -> list[st
 
     chosen = Profile(name, *project.profile(name)[:3])
     keys = project.servers.keys if project.has_servers else ()
-    problems = [*chosen.find_unknown("servers", keys), *chosen.find_unknown("corpora", CORPORA)]
+    problems = [*chosen.find_unknown_servers(keys), *chosen.find_unknown_corpora(CORPORA)]
     if isinstance(surface, LocalSurface):
-        return [*problems, *chosen.find_unknown("tools", surface.registry.names())]
+        return [*problems, *chosen.find_unknown_tools(surface.registry.names())]
     return [*problems, *(surface.find_problems() if isinstance(surface, Gateway) else ())]
 
 

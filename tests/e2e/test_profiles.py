@@ -278,9 +278,9 @@ def test_names_that_do_not_exist_are_reported_and_the_profile_is_served(home: Pa
 
     anyio.run(over_stdio)
     done = run(home, "--profile", "odd")
-    assert "profile odd: servers: 'nosuch' fits none of those that exist: alpha, bravo, gamma" in done.stderr
-    assert "profile odd: tools: 'bravo__nosuch' fits none of those that exist: none" in done.stderr
-    assert "profile odd: corpora: 'mails' fits none of those that exist: rules, context, skills" in done.stderr
+    assert "profile odd: no server matches 'nosuch'; there are alpha, bravo, gamma" in done.stderr
+    assert "profile odd: no tool matches 'bravo__nosuch'" in done.stderr
+    assert "profile odd: no corpus matches 'mails'; there are rules, context, skills" in done.stderr
 
 
 @requirement("mcp.profiles")

@@ -83,6 +83,7 @@ TOOLS_PER_PAGE = 500
 MAX_NAMED_SERVERS = 40
 SEARCH_AGAIN = "search again in a few seconds"
 NOTHING_LISTED = "no server has listed its tools yet"
+NO_TOOLS = "there are no tools here"
 MAX_NAMED_PROBLEMS = 5
 OTHER_LIMIT = 3  # resources and prompts in the answer of a search
 
@@ -195,9 +196,9 @@ class GatewayTools:
             lines += self._render_hits(found)
             lines += self._servers_down(dict.fromkeys(hit.tool.server for hit in found.hits))
         else:
-            is_unknown = not found.total_tools and self._upstreams.pending()
-            reason = NOTHING_LISTED if is_unknown else plain_line(found.reason or "", 300)
-            lines.append(f"No tool found for {plain_line(found.query, 200)!r}: {reason}.")
+            none = NOTHING_LISTED if self._upstreams.pending() else NO_TOOLS
+            reason = plain_line(found.reason or "", 300) if found.total_tools else none
+            lines.append(f"Nothing found for {plain_line(found.query, 200)!r}: {reason}.")
         lines += render_unknown(found)
         lines += render_notes(found.notes)
         for kind, hits in (("Resource", relevant.resources), ("Prompt", relevant.prompts)):

@@ -116,7 +116,7 @@ def _find_unknown(settings: ServerTools, definitions: Mapping[str, Any]) -> list
                 continue
             near = [] if is_pattern(name) else close_names(name, definitions)
             hint = f"; did you mean {_quote(near[0])}?" if near else ""
-            problems.append(f"{place}: {_quote(name)} fits none of its {len(definitions):,} tools{hint}")
+            problems.append(f"{place}: {_quote(name)} matches none of its {len(definitions):,} tools{hint}")
     return problems
 
 

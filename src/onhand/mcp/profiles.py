@@ -30,15 +30,28 @@ class Profile(NamedTuple):
         """Return whether a corpus belongs to it."""
         return matches_any(name, self.corpora)
 
-    def find_unknown(self, member: str, existing: Iterable[str]) -> list[str]:
-        """Return a problem for each name of a member, such as "servers", that fits nothing that exists."""
+    def find_unknown_servers(self, keys: Iterable[str]) -> list[str]:
+        """Return a problem for each name or pattern that matches none of these servers."""
+        return self._find_unknown("server", self.servers, keys, names_all=True)
+
+    def find_unknown_corpora(self, names: Iterable[str]) -> list[str]:
+        """Return a problem for each name or pattern that matches none of these corpora."""
+        return self._find_unknown("corpus", self.corpora, names, names_all=True)
+
+    def find_unknown_tools(self, names: Iterable[str]) -> list[str]:
+        """Return a problem for each name or pattern that matches none of these tools; it names no other tools."""
+        return self._find_unknown("tool", self.tools, names)
+
+    def _find_unknown(
+        self, noun: str, patterns: Iterable[str], existing: Iterable[str], names_all: bool = False
+    ) -> list[str]:
         known = list(existing)
-        unknown = [name for name in getattr(self, member) if name != "*"]
-        unknown = [name for name in unknown if not any(matches_any(one, (name,)) for one in known)]
-        has = ", ".join(known[:MAX_NAMED]) + (f" and {len(known) - MAX_NAMED:,} more" if len(known) > MAX_NAMED else "")
+        more = f" and {len(known) - MAX_NAMED:,} more" if len(known) > MAX_NAMED else ""
+        hint = f"; there are {', '.join(known[:MAX_NAMED])}{more}" if names_all and known else ""
         return [
-            f"profile {self.name}: {member}: {one_line(name, 100)!r} fits none of those that exist: {has or 'none'}"
-            for name in unknown
+            f"profile {self.name}: no {noun} matches {one_line(pattern, 100)!r}{hint}"
+            for pattern in patterns
+            if pattern != "*" and not any(matches_any(name, (pattern,)) for name in known)
         ]
 
 

@@ -112,7 +112,8 @@ class UpstreamCatalog:
         """Return the part of this catalog with these servers, and with the tools whose public names are offered."""
         part = CatalogPart(self, {key: server for key, server in self.servers.items() if key in keys}, offers)
         for key, lists in self._lists.items():
-            part.take_in(key, lists)
+            if key in part.servers:
+                part.take_in(key, lists)
         self._parts.append(part)
         return part
 

@@ -584,8 +584,8 @@ class Catalog:
         if not self._index.store.has_words(words):
             return "the query has no words to look for"
         if server:
-            return f"no tool of {server[:200]!r} matches: search for server:{server[:200]} alone to see its tools"
-        return "no tool matches: say in other words what it should do, or name its server with server:NAME"
+            return f"no tool of {server[:200]!r} matches; search for server:{server[:200]} alone to see its tools"
+        return "no tool matches; describe the task in other words, or search one server with server:NAME"
 
     def _make_result(
         self,

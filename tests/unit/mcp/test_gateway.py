@@ -567,7 +567,7 @@ def test_a_search_before_any_server_has_listed_its_tools_says_so(behind: Behind)
         async with Client(build_server(Gateway(registry)), cache=None) as client:
             missed = text_of(await client.call_tool("search_tools", {"query": "pay a bill"}))
             assert missed.splitlines() == [
-                "No tool found for 'pay a bill': no server has listed its tools yet.",
+                "Nothing found for 'pay a bill': no server has listed its tools yet.",
                 "Still connecting: hangs. To include them, search again in a few seconds.",
             ]
 

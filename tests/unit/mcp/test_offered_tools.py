@@ -192,10 +192,10 @@ def test_settings_hide_no_change_of_a_tool(git: Git, tmp_path: Path) -> None:
     [
         (
             {"enabled_tools": ["log", "resett"]},
-            "enabled_tools: 'resett' fits none of its 2 tools; did you mean 'reset'?",
+            "enabled_tools: 'resett' matches none of its 2 tools; did you mean 'reset'?",
         ),
-        ({"disabled_tools": ["delete_*"]}, "disabled_tools: 'delete_*' fits none of its 2 tools"),
-        ({"tools": {"Log": {"kind": "read"}}}, "tools: 'Log' fits none of its 2 tools; did you mean 'log'?"),
+        ({"disabled_tools": ["delete_*"]}, "disabled_tools: 'delete_*' matches none of its 2 tools"),
+        ({"tools": {"Log": {"kind": "read"}}}, "tools: 'Log' matches none of its 2 tools; did you mean 'log'?"),
         (
             {"enabled_tools": ["log"], "disabled_tools": ["log"]},
             "'log' is in enabled_tools and in disabled_tools, so it stays disabled",
@@ -250,7 +250,7 @@ def test_a_server_with_a_bad_setting_keeps_serving_its_other_tools(git: Git, fro
         async with fronted(git(**settings)) as (gateway, client):
             assert json.loads(text_of(await client.call_tool("git__log", {})))["name"] == "log"
             told = text_of(await client.call_tool("search_tools", {"query": "zzz"}))
-            assert "git: disabled_tools: 'nothing_*' fits none of its 2 tools" in told
+            assert "git: disabled_tools: 'nothing_*' matches none of its 2 tools" in told
             assert "git: tools: 'reset' is not offered" in told
             (status,) = gateway.upstreams.status()
             assert (status.tools, status.disabled, len(status.problems)) == (1, 1, 2)

@@ -622,3 +622,23 @@ def test_a_tool_that_cannot_be_found_can_still_be_called(
             assert text_of(await client.call_tool("call_tool_destructive", {"name": "given__long"})) == "long"
 
     anyio.run(main)
+
+
+@requirement("mcp.profiles")
+def test_a_part_has_nothing_of_other_servers_whose_lists_were_known_before(behind: Behind, tmp_path: Path) -> None:
+    servers, lists = [behind("ours", "counting", str(tmp_path / "log")), behind("theirs", "faithful")], str(tmp_path)
+
+    async def main() -> None:
+        async with Upstreams(servers, lists_directory=lists) as registry:
+            assert await registry.connect() == {}
+        whole = Upstreams(servers, lists_directory=lists)
+        part = whole.part(["ours"], lambda name: True)
+        assert {route.key for route in whole.routes()} == {"ours", "theirs"}
+        assert {route.key for route in part.routes()} == {"ours"}
+        assert part.catalog.servers().keys() == {"ours"}
+        relevant = whole.discover_relevant("one"), part.discover_relevant("one")
+        assert [bool(one.resources) for one in relevant] == [True, False]
+        with pytest.raises(NotFound, match="There is no prompt 'theirs__praise'"):
+            part.prompt("theirs__praise")
+
+    anyio.run(main)
