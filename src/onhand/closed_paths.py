@@ -68,6 +68,8 @@ class ClosedPaths:
             return NOTES
         is_in_project = bool(self._project) and path.startswith(self._project)
         inside = path[len(self._project) :] if is_in_project else inner
+        if not self._deny and not describe_sensitive(max(inside, inner, key=len)):  # which ends with the other
+            return ""
         for part in dict.fromkeys((inside, inner)):
             reason = describe_sensitive(part) or (DENIED if self._deny and self._deny.cover(part) else "")
             if reason and not (self._allow and self._allow.cover(part)):

@@ -32,8 +32,7 @@ IGNORABLE = _IGNORABLE + _TAGS
 # of every plane, which are no characters.
 _RARE = _IGNORABLE + "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ufdd0-\ufdef\ufffe\uffff"
 _RARE += "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in _PLANES)
-_ASCII_CONTROLS = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
-_ASCII = bytes(range(0x80))
+_PLAIN_ASCII = b"\t\n" + bytes(range(0x20, 0x7F))
 _COLOUR = r"\x1b\[[0-9;:]*m"  # "select graphic rendition": colours, bold type and the like
 _MARKER = r"\[U\+[0-9A-F]{4,6}(?: and [0-9,]+ more hidden characters?)?\]"
 _MAX_PLACES = 5  # that a description names
@@ -47,6 +46,7 @@ _EMOJI = (
 _IDEOGRAPHS = (
     "\u3001\u3002\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff1f\U00020000-\U0002fffd\U00030000-\U0003fffd"
 )
+_COLOURED = "\ufe0f"  # after an emoji: show it in colour
 _HIEROGLYPHS = "\U00013000-\U0001342f"
 _RIGHT_TO_LEFT = (
     "\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
@@ -274,13 +274,22 @@ def _may_hide(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return False
     try:
-        raw = text.encode().replace(b"\r\n", b"\n")
+        raw = text.encode()
     except UnicodeEncodeError:
         return True
-    if len(raw.translate(None, _ASCII_CONTROLS)) < len(raw):
+    if b"\r" in raw:  # because the search for two bytes takes several times as long as all the rest
+        raw = raw.replace(b"\r\n", b"\n")
+    others = set(raw.translate(None, _PLAIN_ASCII).decode())
+    if max(others, default="") >= _TAGS[0]:
         return True
-    others = raw.translate(None, _ASCII).decode()  # few in most texts, and looking at each takes a while
-    return not _expand(_RARE).isdisjoint(others) or max(others, default="") >= _TAGS[0]
+    rare = others & _expand(_RARE)
+    return bool(rare) and not (rare == {_COLOURED} and _colours_only_emoji(text))
+
+
+def _colours_only_emoji(text: str) -> bool:
+    """Return whether every U+FE0F follows an emoji, its most common use: to know this does not need `re`."""
+    emoji = _expand(_EMOJI)
+    return all(before[-1:] in emoji for before in text.split(_COLOURED)[:-1])
 
 
 def _expand(ranges: str) -> set[str]:

@@ -162,18 +162,17 @@ class NameSet:
 
     def cover(self, path: str) -> bool:
         """Return whether a part of a path is in the set, as a file or as a directory."""
-        parts = path.split("/")
-        return any(
-            self.match(name, "/" + "/".join(parts[:at]), is_directory)
-            for at, name in enumerate(parts)
-            for is_directory in (False, True)
-        )
+        for at, name in enumerate(parts := path.split("/")):
+            directory = "/" + "/".join(parts[:at]) if at else "/"
+            if self.match(name, directory, False) or self.match(name, directory, True):
+                return True
+        return False
 
     def _is_wild(self, name: str) -> bool:
-        return any(
-            len(name) >= len(start) + len(end) and name.startswith(start) and name.endswith(end)
-            for start, end in self._wild
-        )
+        for start, end in self._wild:  # without `any`, whose generator would take longer than the comparisons
+            if name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end):
+                return True
+        return False
 
 
 HIDDEN_NAMES = NameSet(names_of(tools="hidden"))
