@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from importlib import import_module
 
 TABLES = (
-    *("coldstart", "lexical", "keyword", "vectors", "embed_speed", "relations", "cache", "quality", "tool_search"),
+    *(
+        "coldstart",
+        "lexical",
+        "keyword",
+        "import_speed",
+        "vectors",
+        "embed_speed",
+        "relations",
+        "cache",
+        "quality",
+        "tool_search",
+    ),
     *("skills", "everything", "loop", "sandbox_start", "mcp_start", "mcp_tokens", "http_latency", "gateway"),
     *("grpc_load", "find"),
 )

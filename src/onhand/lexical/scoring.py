@@ -181,11 +181,11 @@ class Ranking(Record):
         """Return whether a field is taken from the metadata of documents."""
         return any(name not in DOCUMENT_FIELDS for name in self.fields)
 
-    def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> dict[str, str]:
+    def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the text of each field of a document, "" if its metadata has no such text."""
         further = self.fields_of(metadata) if self.fields_of else metadata.get("fields") if metadata else None
         texts = {**(further if isinstance(further, dict) else {}), "title": title, "text": text}
-        return {name: found if isinstance(found := texts.get(name), str) else "" for name in self.fields}
+        return tuple([found if isinstance(found := texts.get(name), str) else "" for name in self.fields])
 
 
 _RANKINGS: dict[str, Ranking] = {}  # by name; shared, because a tokenizer caches words

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from _operator import itemgetter  # what `operator` exports, without its Python part
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 
 from onhand.document import author_keys
 from onhand.record import Record
@@ -16,7 +16,7 @@ from onhand.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from onhand.lexical.scoring import Ranking
@@ -30,6 +30,7 @@ NO_TIME = -(2**63)  # the time of a document without one: earlier than any other
 SMALL_SEGMENT = 64  # documents
 FAN = 8  # segments of one size that are merged into one of the next size
 NUMPY_COUNTS_FASTER = 4096  # occurrences in a segment from which on numpy is faster
+NUMPY_PAYS = 500_000  # occurrences from which on it saves more time than its import takes
 MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is rewritten without its deleted documents
 
 
@@ -66,15 +67,15 @@ class Segment(Record):
 class SegmentBuilder:
     """Builds a segment of at least one document in memory.
 
-    It collects the occurrences of words, and encodes a posting when it is read, because most terms are never looked up.
+    It numbers the words, and encodes a posting when it is read, because most terms are never looked up.
     """
 
     def __init__(self, ranking: Ranking, rows: Iterable[Row]) -> None:
         self._forms = ranking.tokenizer.forms
-        self._words = [_Occurrences() for _ in ranking.fields]
+        self._numbers = _Numbers()  # of the words
+        self._columns = [new_array("I") for _ in ranking.fields]  # the words of all documents, one after the other
         self._keys = {kind: _Occurrences() for kind in (AUTHOR, TAG, SCOPE, EVERY)}
-        self._words_by_term: dict[str, list[str]] = {}
-        self._encode: Callable[[str], tuple[int, bytes]] | None = None  # set when the words are grouped by term
+        self._terms: _PlainTerms | _NumpyTerms | None = None  # set when the words are grouped by term
         self.segment = self._add_rows(ranking, rows)
 
     def posting(self, kind: int, term: str) -> tuple[int, bytes] | None:
@@ -82,14 +83,14 @@ class SegmentBuilder:
         if kind != WORD:
             data = self._keys[kind].get(term)
             return (len(data) // 4, bytes(data)) if data else None
-        encode = self._encode or self._group_words()
-        return encode(term) if term in self._words_by_term else None
+        terms = self._terms or self._group_words()
+        return terms.encode(term) if term in terms.words else None
 
     def postings(self) -> Iterator[Posting]:
         """Yield all postings, ordered by kind and term."""
-        encode = self._encode or self._group_words()
-        for term in sorted(self._words_by_term):
-            yield Posting(WORD, term, *encode(term))
+        terms = self._terms or self._group_words()
+        for term in sorted(terms.words):
+            yield Posting(WORD, term, *terms.encode(term))
         for kind, keys in self._keys.items():
             for term, data in sorted(keys.items()):
                 yield Posting(kind, term, len(data) // 4, bytes(data))
@@ -97,7 +98,8 @@ class SegmentBuilder:
     def _add_rows(self, ranking: Ranking, rows: Iterable[Row]) -> Segment:
         lengths = [new_array("I") for _ in ranking.fields]
         created = new_array("q")
-        fields = list(zip(ranking.readers(), lengths, self._words, strict=True))
+        fields = list(zip(ranking.readers(), lengths, self._columns, strict=True))
+        number_of = self._numbers.__getitem__
         authors, tagged, scopes, every = self._keys.values()
         first = last = documents = 0
         for docnum, texts, author, tags, scope, created_us in rows:
@@ -107,11 +109,10 @@ class SegmentBuilder:
             last, documents = docnum, documents + 1
             created.append(NO_TIME if created_us is None else created_us)
             own = docnum.to_bytes(4, "little")
-            for (read, length, occurrences), text in zip(fields, texts, strict=True):
+            for (read, length, column), text in zip(fields, texts, strict=True):
                 words = read(text)
                 length.append(len(words))
-                for word in words:
-                    occurrences[word].extend(own)
+                column.extend(map(number_of, words))
             for key in author_keys(author) if author else ():
                 authors[key].extend(own)
             for tag in dict.fromkeys(tags):
@@ -120,25 +121,51 @@ class SegmentBuilder:
             every[""].extend(own)
         return Segment(first, last, documents, tuple(lengths), created)
 
-    def _group_words(self) -> Callable[[str], tuple[int, bytes]]:
-        """Group the words by the terms among their forms, and return the function that encodes a posting."""
+    def _group_words(self) -> _PlainTerms | _NumpyTerms:
+        """Group the words by the terms among their forms."""
         forms, grouped = self._forms, _Lists()
-        for word in self._words[0] if len(self._words) == 1 else dict.fromkeys(chain(*self._words)):
+        for number, word in enumerate(self._numbers):
             for form in forms(word):
-                grouped[form].append(word)
-        self._words_by_term = grouped
-        occurrences = sum([sum(own) for own in self.segment.lengths])
-        is_large = sys.modules.get("numpy") and occurrences >= NUMPY_COUNTS_FASTER
-        self._encode = _CountedTerms(grouped, self._words).encode if is_large else self._encode_term
-        return self._encode
+                grouped[form].append(number)
+        occurrences = sum([len(column) for column in self._columns])
+        kind = _NumpyTerms if _should_use_numpy(occurrences) else _PlainTerms
+        self._terms = kind(grouped, self._columns, self.segment)
+        return self._terms
 
-    def _encode_term(self, term: str) -> tuple[int, bytes]:
-        words = self._words_by_term[term]
-        if len(words) == len(self._words) == 1:
-            data = bytes(self._words[0][words[0]])  # ascending, because documents are added in order
+
+def _should_use_numpy(occurrences: int) -> bool:
+    """Return whether numpy is there and faster for so many words."""
+    if sys.modules.get("numpy"):
+        return occurrences >= NUMPY_COUNTS_FASTER
+    if occurrences < NUMPY_PAYS:
+        return False
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+class _PlainTerms:
+    """The terms of a segment, with the numbers of their words; occurrences are counted term by term."""
+
+    def __init__(self, words: Mapping[str, Sequence[int]], columns: Sequence[Sequence[int]], segment: Segment) -> None:
+        self.words = words
+        self._occurrences = []  # for each field and word, the docnum of each occurrence, as bytes
+        docnums = [docnum.to_bytes(4, "little") for docnum in range(segment.first_docnum, segment.last_docnum + 1)]
+        for column, lengths in zip(columns, segment.lengths, strict=True):
+            found = _Occurrences()
+            for number, docnum in zip(column, chain.from_iterable(map(repeat, docnums, lengths)), strict=True):
+                found[number].extend(docnum)
+            self._occurrences.append(found)
+
+    def encode(self, term: str) -> tuple[int, bytes]:
+        words = self.words[term]
+        if len(words) == len(self._occurrences) == 1:
+            data = bytes(self._occurrences[0][words[0]])  # ascending, because documents are added in order
             if len(set(decode_array("I", data))) * 4 == len(data):
                 return len(data) // 4, data + b"\1" * (len(data) // 4)
-        return _encode_small([b"".join([own[word] for word in words if word in own]) for own in self._words])
+        return _encode_small([b"".join([own[word] for word in words if word in own]) for own in self._occurrences])
 
 
 def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
@@ -151,38 +178,48 @@ def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
     return len(docnums), encode_array(new_array("I", docnums)) + _encode_counts(columns)
 
 
-class _CountedTerms:
-    """The occurrences of all terms of a segment, counted with numpy in one step instead of term by term."""
+class _NumpyTerms:
+    """The terms of a segment, with the numbers of their words; occurrences are counted with numpy, all in one step."""
 
-    def __init__(self, words_by_term: Mapping[str, Sequence[str]], fields: Sequence[Mapping[str, bytearray]]) -> None:
+    def __init__(self, words: Mapping[str, Sequence[int]], columns: Sequence[Sequence[int]], segment: Segment) -> None:
         import numpy as np
 
-        self._numbers = {term: number for number, term in enumerate(words_by_term)}
-        # An occurrence is one number: that of its term in the upper half, the docnum in the lower.
-        starts = np.arange(len(words_by_term) + 1, dtype=np.int64) << 32
-        counted = []
-        for own in fields:
-            data, sizes = [], []
-            for words in words_by_term.values():
-                size = 0
-                for word in words:
-                    if found := own.get(word):
-                        data.append(found)
-                        size += len(found)
-                sizes.append(size // 4)
-            keys = np.repeat(starts[:-1], sizes) + np.frombuffer(b"".join(data), "<u4")
-            counted.append(_count_keys(keys))
-        keys = counted[0][0] if len(counted) == 1 else _count_keys(np.concatenate([own for own, _ in counted]))[0]
-        counts = np.zeros((len(counted), len(keys)), "<u4")
-        for row, (own, often) in zip(counts, counted, strict=True):
-            row[keys.searchsorted(own)] = often
+        self.words = words
+        self._places = {term: place for place, term in enumerate(words)}
+        # An occurrence is one number: its term, then the docnum (32 bits), then the field.
+        field_bits = len(columns).bit_length()
+        shift = 32 + field_bits
+        sizes = np.fromiter(map(len, words.values()), np.int64, len(words))
+        by_term = np.fromiter(chain.from_iterable(words.values()), np.int64, int(sizes.sum()))
+        by_word = by_term.argsort(kind="stable")
+        terms = np.repeat(np.arange(len(words), dtype=np.int64) << shift, sizes)[by_word]  # of one word after the other
+        numbers_end = 1 + max(max(column, default=0) for column in columns)
+        ends = np.bincount(by_term, minlength=numbers_end).cumsum()
+        docnums = np.arange(segment.first_docnum, segment.last_docnum + 1, dtype=np.int64) << field_bits
+        occurrences = []
+        for field, (column, lengths) in enumerate(zip(columns, segment.lengths, strict=True)):
+            found, docs = np.asarray(column), np.repeat(docnums | field, lengths)
+            places = np.concatenate(([0], ends[:-1]))
+            while len(found):
+                has_more = (places < ends)[found]
+                if not has_more.all():
+                    found, docs = found[has_more], docs[has_more]
+                occurrences.append(terms[places[found]] | docs)
+                places += 1  # the next term of each word
+        keys, often = _count_keys(np.concatenate(occurrences))
+        postings, fields_of_keys = keys >> field_bits, keys & ((1 << field_bits) - 1)
+        is_first = np.ones(len(postings), dtype=bool)
+        np.not_equal(postings[1:], postings[:-1], out=is_first[1:])
+        counts = np.zeros((len(columns), int(is_first.sum())), "<u4")
+        counts[fields_of_keys, is_first.cumsum() - 1] = often
+        postings = postings[is_first]
         self._counts = counts.astype("u1") if counts.max() < 256 else counts
-        self._docnums = keys.astype("<u4")  # the lower half
-        self._bounds = keys.searchsorted(starts).tolist()
+        self._docnums = postings.astype("<u4")  # the lower half
+        self._bounds = postings.searchsorted(np.arange(len(words) + 1, dtype=np.int64) << 32).tolist()
 
     def encode(self, term: str) -> tuple[int, bytes]:
-        number = self._numbers[term]
-        start, end = self._bounds[number], self._bounds[number + 1]
+        place = self._places[term]
+        start, end = self._bounds[place], self._bounds[place + 1]
         counts = self._counts[:, start:end]
         if counts.itemsize > 1 and counts.max() < 256:
             counts = counts.astype("u1")  # as narrow as `_encode_small` makes it
@@ -192,28 +229,36 @@ class _CountedTerms:
 def _count_keys(keys: Any) -> tuple[Any, Any]:
     """Return the distinct keys in ascending order, and how often each occurs.
 
-    `np.unique` hashes the keys, which takes thirty times as long: most of them are in order.
+    `np.unique` hashes the keys, which takes longer than sorting them.
     """
     import numpy as np
 
-    keys.sort(kind="stable")
+    keys.sort()
     is_new = np.ones(len(keys) + 1, dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=is_new[1:-1])
     places = is_new.nonzero()[0]
     return keys[places[:-1]], np.diff(places)
 
 
-class _Occurrences(dict[str, bytearray]):
+class _Numbers(dict[str, int]):
+    """Numbers words in the order in which they come."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+class _Occurrences(dict["Any", bytearray]):
     """The docnum of each occurrence of a word or key, as bytes, which the garbage collector does not traverse."""
 
-    def __missing__(self, key: str) -> bytearray:
+    def __missing__(self, key: Any) -> bytearray:
         added = self[key] = bytearray()
         return added
 
 
-class _Lists(dict[str, list[str]]):
-    def __missing__(self, key: str) -> list[str]:
-        added: list[str] = []
+class _Lists(dict[str, list[int]]):
+    def __missing__(self, key: str) -> list[int]:
+        added: list[int] = []
         self[key] = added
         return added
 

@@ -216,7 +216,7 @@ class MemoryStore:
         texts = self._ranking.texts(document.title, document.text, document.metadata)
         created = document.created_time
         created_us = None if created is None else to_microseconds(created)
-        return tuple(texts.values()), document.author, document.tags, document.scope, created_us
+        return texts, document.author, document.tags, document.scope, created_us
 
     def _allowed_ids(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
         """Return the ids that a search may find, or None if it may find all."""

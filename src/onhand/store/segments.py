@@ -11,6 +11,7 @@ from array import array
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge as merge_sorted
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,26 +76,30 @@ def read_snapshot(
     return Snapshot(generation, stored, reader)
 
 
-def index_tail(connection: sqlite3.Connection, ranking: Ranking, more: bool = False) -> None:
-    """Build a segment from the documents that are in none, if there are too many to be read at every start.
-
-    With `more`, further documents follow at once, so many more may wait.
-    """
-    if is_overdue(connection, more):
+def index_tail(connection: sqlite3.Connection, ranking: Ranking) -> None:
+    """Build a segment from the documents that are in none, if there are too many to be read at every start."""
+    if is_overdue(connection):
         while _build_next(connection, ranking):
             pass
         _merge_newest(connection)
 
 
-def is_overdue(connection: sqlite3.Connection, more: bool = False) -> bool:
+def is_overdue(connection: sqlite3.Connection) -> bool:
     """Return whether too many documents are in no segment."""
-    max_documents, max_bytes = (MAX_BULK_DOCUMENTS, MAX_BULK_BYTES) if more else (MAX_TAIL_DOCUMENTS, MAX_TAIL_BYTES)
-    waiting, waiting_bytes = connection.execute(
-        "SELECT count(*), coalesce(sum(length(text) + length(title) + length(tags) + length(author)), 0) "
+    if count_waiting(connection) > MAX_TAIL_DOCUMENTS:
+        return True
+    (waiting_bytes,) = connection.execute(
+        "SELECT coalesce(sum(length(text) + length(title) + length(tags) + length(author)), 0) "
         "FROM documents WHERE docnum > ?",
         (last_docnum(connection),),
     ).fetchone()
-    return bool(waiting > max_documents or waiting_bytes > max_bytes)
+    return bool(waiting_bytes > MAX_TAIL_BYTES)
+
+
+def count_waiting(connection: sqlite3.Connection) -> int:
+    """Return how many documents are in no segment, counting those that were deleted from among them."""
+    (last,) = connection.execute("SELECT coalesce(max(docnum), 0) FROM documents").fetchone()
+    return max(0, int(last) - last_docnum(connection))
 
 
 def delete(connection: sqlite3.Connection, docnums: Iterable[int]) -> None:
@@ -138,8 +143,9 @@ def read_rows(
         (first, last, limit),
     )
     for docnum, title, text, metadata_json, author, tags, scope, created_us in found:
-        texts = ranking.texts(title, text.decode("utf-8", "replace"), json.loads(metadata_json))
-        yield Row(docnum, tuple(texts.values()), author, json.loads(tags), scope, created_us)
+        metadata = json.loads(metadata_json) if metadata_json != "{}" else {}
+        texts = ranking.texts(title, text.decode("utf-8", "replace"), metadata)
+        yield Row(docnum, texts, author, json.loads(tags) if tags != "[]" else (), scope, created_us)
 
 
 def read_segment(connection: sqlite3.Connection, number: int) -> StoredSegment:
@@ -166,10 +172,11 @@ def read_postings(connection: sqlite3.Connection, number: int) -> Iterable[tuple
 def _build_next(connection: sqlite3.Connection, ranking: Ranking) -> bool:
     """Build a segment from the next documents that are in none, and return whether there were any."""
     first = last_docnum(connection) + 1
-    waiting = list(read_rows(connection, ranking, first, MAX_DOCNUM, MAX_BULK_DOCUMENTS))
-    if not waiting:
+    waiting = read_rows(connection, ranking, first, MAX_DOCNUM, MAX_BULK_DOCUMENTS)
+    earliest = next(waiting, None)
+    if earliest is None:
         return False
-    built = SegmentBuilder(ranking, waiting)
+    built = SegmentBuilder(ranking, chain([earliest], waiting))
     _insert(connection, built.segment, built.postings())
     return True
 

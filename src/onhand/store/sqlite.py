@@ -23,7 +23,7 @@ from onhand.errors import StoreError
 from onhand.fsio import sync_directory
 from onhand.lexical.scoring import Ranking, get_ranking
 from onhand.store import segments
-from onhand.store.segments import Snapshot, read_snapshot
+from onhand.store.segments import MAX_BULK_BYTES, MAX_BULK_DOCUMENTS, Snapshot, read_snapshot
 from onhand.store.sqlite_file import UNREADABLE, begin_writing, change_stamp, is_read_only, open_file, translate_errors
 from onhand.store.store import (
     HEAD_CHARS,
@@ -52,6 +52,9 @@ MAX_SORTED_DOCUMENTS = 5000  # with more, a filtered scan reads all documents in
 _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "scope": "scope", "document_id": "id"}
 
 DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
+INSERT = (
+    f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)}) ON CONFLICT (id) DO NOTHING"
+)
 HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, source_path"
 
 
@@ -68,6 +71,7 @@ class SqliteStore:
         self._copy: tuple[str, MappedVectors] | None = None  # the token of the copy of the vectors, and the copy
         self._is_copy_checked = False
         self._are_names_synced = False
+        self._waiting_bytes = 0  # written here during an import, and in no segment yet
         self._is_closed = False
         with self._lock, translate_errors(self.path):
             self._connect()
@@ -91,7 +95,8 @@ class SqliteStore:
             self._drop_foreign_copy(connection, rows)
             replaced = [docnum for row in rows if (docnum := put_row(connection, row)) is not None]
             segments.delete(connection, replaced)
-            segments.index_tail(connection, self._ranking, more)
+            if not more or self._is_bulk_complete(connection, rows):
+                segments.index_tail(connection, self._ranking)
 
     def delete(self, ids: Collection[str]) -> int:
         with self._writing() as connection:
@@ -356,6 +361,14 @@ class SqliteStore:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
+    def _is_bulk_complete(self, connection: sqlite3.Connection, rows: Sequence[DocumentRow]) -> bool:
+        """Return whether a segment is built although more documents follow, because this many wait for it."""
+        self._waiting_bytes += sum([row.size for row in rows])
+        is_complete = self._waiting_bytes > MAX_BULK_BYTES or segments.count_waiting(connection) > MAX_BULK_DOCUMENTS
+        if is_complete:
+            self._waiting_bytes = 0
+        return is_complete
+
     def snapshot(self) -> AbstractContextManager[object]:
         return self._reading()
 
@@ -485,6 +498,14 @@ class DocumentRow(NamedTuple):
     digest: str
     vector: bytes | None
 
+    @property
+    def size(self) -> int:
+        """The bytes of what is indexed, without those of authors and tags."""
+        return len(self.values[1]) + len(self.values[2])
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would create an encoder for each document
+
 
 def to_row(entry: Entry) -> DocumentRow:
     document, vector = entry
@@ -493,10 +514,10 @@ def to_row(entry: Entry) -> DocumentRow:
         document.title,
         document.text.encode(),
         document.author,
-        json.dumps(document.tags, ensure_ascii=False),
+        _to_json(document.tags) if document.tags else "[]",
         document.scope,
         None if document.created_time is None else to_microseconds(document.created_time),
-        json.dumps(document.metadata, ensure_ascii=False),
+        _to_json(document.metadata) if document.metadata else "{}",
         document.kind,
         document.source_path,
     )
@@ -505,21 +526,23 @@ def to_row(entry: Entry) -> DocumentRow:
 
 def put_row(connection: sqlite3.Connection, row: DocumentRow) -> int | None:
     """Store a document, unless it is there unchanged, and return the docnum of the one that it replaces."""
-    stored = find_row(connection, row.id)
     checksum = None if row.vector is None else crc32(row.vector)
-    if stored and stored[1:] == (row.digest, checksum):
-        return None
-    if stored:
-        delete_row(connection, stored[0])
-    docnum = connection.execute(
-        f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
-        (*row.values, row.digest, row.vector is not None),
-    ).lastrowid
+    values = (*row.values, row.digest, row.vector is not None)
+    inserted = connection.execute(INSERT, values)
+    replaced = None
+    if not inserted.rowcount:
+        stored = find_row(connection, row.id)
+        if not stored or stored[1:] == (row.digest, checksum):
+            return None
+        replaced = stored[0]
+        delete_row(connection, replaced)
+        inserted = connection.execute(INSERT, values)
     if row.vector is not None:
         connection.execute(
-            "INSERT INTO vectors (docnum, checksum, data) VALUES (?, ?, ?)", (docnum, checksum, row.vector)
+            "INSERT INTO vectors (docnum, checksum, data) VALUES (?, ?, ?)",
+            (inserted.lastrowid, checksum, row.vector),
         )
-    return stored[0] if stored else None
+    return replaced
 
 
 def delete_row(connection: sqlite3.Connection, docnum: int) -> None:

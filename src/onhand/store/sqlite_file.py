@@ -15,12 +15,12 @@ from onhand.errors import InputError, StoreError
 from onhand.fsio import describe_fault, find_fault, make_directories
 
 APPLICATION_ID = 0x6F6E6864  # "onhd", which marks a database as ours
-VERSION = 3
+VERSION = 4
 
 # The statements that migrate a file to each version from the previous one, all in one transaction. Versions before the
 # first one here were never released.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
-    3: (
+    4: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         # A docnum is never reused: postings and vectors of a deleted document must not become those of another one.
         """CREATE TABLE documents (

@@ -142,7 +142,7 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(path: Path) 
 
 
 @requirement("store.migrations")
-@pytest.mark.parametrize(("version", "said"), [(999, "Upgrade onhand"), (-5, "damaged"), (2, "unreleased onhand")])
+@pytest.mark.parametrize(("version", "said"), [(999, "Upgrade onhand"), (-5, "damaged"), (3, "unreleased onhand")])
 def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path, version: int, said: str) -> None:
     filled(path)
     connection = sqlite3.connect(path)
