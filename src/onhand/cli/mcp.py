@@ -10,12 +10,19 @@ import os
 
 from onhand.cli import terminal
 from onhand.cli.connections import ConnectionTest, warn_of_lists
-from onhand.cli.mcp_clients import import_servers, install, own_servers, uninstall
+from onhand.cli.mcp_clients import (
+    import_servers,
+    install,
+    keep_secrets_apart,
+    name_secrets,
+    own_servers,
+    uninstall,
+)
 from onhand.cli.mcp_switches import add_switches, disable, enable, policy
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_to_all, positive_seconds
 from onhand.errors import ConfigError, InputError, NotFound, ToolError, UpstreamError
-from onhand.project import servers_file
+from onhand.project import secrets_file, servers_file
 from onhand.text import quantity
 
 TYPE_CHECKING = False
@@ -213,12 +220,15 @@ def _add(project: Project, arguments: argparse.Namespace) -> int:
     before = own_servers()
     if any(one.key == server.key for one in before):
         raise InputError(f"a server called {server.key} already exists: remove it first, or choose another name")
+    server = keep_secrets_apart(server)
     write_servers(servers_file(), [*before, server])
     project.approvals.approve_server(server)
     if arguments.json:
         terminal.print_json({"added": [{"name": server.key, "runs": server.summary}]})
     else:
         terminal.say(f"added {server.key}: {server.summary}; test it with: onhand mcp test {server.key}")
+        if secrets := name_secrets(server):
+            terminal.say(f"  {secrets}: in {secrets_file()}, which only you can read")
     return 0
 
 
@@ -236,18 +246,28 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _remove(project: Project, arguments: argparse.Namespace) -> int:
+    from onhand.mcp.secrets import delete_secrets
     from onhand.mcp.servers import write_servers
 
     before = own_servers()
     if arguments.name not in [server.key for server in before]:
         raise NotFound(f"{servers_file()} has no server {arguments.name!r}: `onhand mcp list` lists them")
-    write_servers(servers_file(), [server for server in before if server.key != arguments.name])
+    after = [server for server in before if server.key != arguments.name]
+    write_servers(servers_file(), after)
+    delete_secrets(secrets_file(), _secrets_of(before) - _secrets_of(after))
     project.approvals.forget(arguments.name)
     if arguments.json:
         terminal.print_json({"removed": [arguments.name]})
     else:
         terminal.say(f"removed {arguments.name} and its approvals")
     return 0
+
+
+def _secrets_of(servers: Sequence[ServerConfig]) -> set[str]:
+    """Return the names of the stored secrets that servers refer to."""
+    from onhand.mcp.secrets import find_references
+
+    return {name for server in servers for name in find_references(str(server))}
 
 
 def _test(project: Project, arguments: argparse.Namespace) -> int:
@@ -267,7 +287,7 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
                         "state": states[key].status.state,
                         "detail": tested.failures.get(key, ""),
                         "tools": states[key].tools,
-                        "held": states[key].blocked,
+                        "waiting": states[key].blocked,
                         "problems": list(states[key].problems),
                     }
                     for key in tested.keys

@@ -7,6 +7,7 @@ import sys
 
 from onhand.cli import terminal
 from onhand.cli.trust import keep_trust
+from onhand.config import looks_secret
 from onhand.config.files import home
 from onhand.errors import ConfigError, InputError, MissingExtra, NotFound
 from onhand.project import secrets_file, servers_file
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from onhand.mcp.client_servers import ClientServer, Input, SettingsFile
     from onhand.mcp.servers import ServerConfig
     from onhand.project import Project
+
+SECRET_HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
 def import_servers(project: Project, arguments: argparse.Namespace) -> int:
@@ -131,7 +134,7 @@ class _Import:
                     terminal.warn([f"{one.file.path}: skipped {one.server.key}, because another server has that name"])
                     continue
                 one = one._replace(server=one.server._replace(key=self._free_key(one.server)))
-            one = one._replace(server=self._resolve_inputs(one))
+            one = one._replace(server=keep_secrets_apart(self._resolve_inputs(one)))
             self.servers.append(one.server)
             self.added.append(one)
             self.taken.append(one)
@@ -255,6 +258,8 @@ def _print_result(importing: _Import, files: Sequence[SettingsFile], moved: Sequ
         terminal.say(f"  {_describe_origin(one)}" + (f", only for {one.server.project}" if one.server.project else ""))
         if limits := _describe_tools(one.server):
             terminal.say(f"  tools: {limits}")
+        if secrets := name_secrets(one.server):
+            terminal.say(f"  {secrets}: now in {secrets_file()}, which only you can read")
         if one.left_out:
             terminal.say(f"  not carried over: {', '.join(one.left_out)}")
     for group in _by_project(importing.skipped):
@@ -297,6 +302,27 @@ def _remove_taken(importing: _Import, arguments: argparse.Namespace) -> list[dic
             continue
         moved.append({"file": path, "removed": [one.entry.place[-1] for one in found], "backup": backup})
     return moved
+
+
+def keep_secrets_apart(server: ServerConfig) -> ServerConfig:
+    """Return a server whose entry only refers to its secrets; they are stored where the list of servers is not."""
+    from onhand.mcp.secrets import store_secret
+
+    def refer(name: str, value: str) -> str:
+        is_secret = looks_secret(name) or name.lower() in SECRET_HEADERS
+        return store_secret(secrets_file(), f"{server.key}-{name}", value) if is_secret and "${" not in value else value
+
+    return server._replace(
+        env={name: refer(name, value) for name, value in server.env.items()},
+        headers={name: refer(name, value) for name, value in server.headers.items()},
+    )
+
+
+def name_secrets(server: ServerConfig) -> str:
+    """Return the variables and headers of a server whose values are stored apart from its entry."""
+    from onhand.mcp.secrets import find_references
+
+    return ", ".join(name for name, value in {**server.env, **server.headers}.items() if find_references(value))
 
 
 def own_servers() -> tuple[ServerConfig, ...]:

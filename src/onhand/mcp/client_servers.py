@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from onhand.errors import ConfigError, InputError
 from onhand.mcp.client_settings import CLIENTS, settings_paths
+from onhand.mcp.secrets import find_references
 from onhand.mcp.servers import ServerConfig, ServerEntry, find_entries, find_unknown_members, parse_entry, read_settings
 from onhand.mcp.tool_settings import ALLOW, ASK, DENY, KINDS, ServerTools, ToolSettings, matches_any
 
@@ -114,14 +115,16 @@ def resolve_inputs(server: ServerConfig, values: Mapping[str, str]) -> ServerCon
 
 
 def is_same_program(found: ServerConfig, own: ServerConfig) -> bool:
-    """Return whether both have the same program or address; what `${input:…}` stands for may be anything."""
+    """Return whether both have the same program or address; what was asked for or stored apart may be anything."""
 
     def parts(server: ServerConfig) -> list[str]:
         variables = [text for pair in sorted(server.env.items()) for text in pair]
         return [server.command, *server.args, server.cwd, server.url, server.transport, *variables]
 
     pairs = list(zip(parts(found), parts(own), strict=False))
-    return len(parts(found)) == len(parts(own)) and all(one == other or INPUT.search(one) for one, other in pairs)
+    return len(parts(found)) == len(parts(own)) and all(
+        one == other or INPUT.search(one) or find_references(other) for one, other in pairs
+    )
 
 
 def _translate(

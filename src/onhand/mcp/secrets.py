@@ -6,12 +6,14 @@ They are kept apart from the list of servers, so that the list can be compared, 
 import json
 import os
 import re
+from collections.abc import Collection
 
 from onhand.errors import ConfigError
 from onhand.fsio import describe_fault, make_directories, open_regular, write_atomic
 
 PREFIX = "secret:"
 MAX_FILE_BYTES = 1024 * 1024
+_REFERENCE = re.compile(r"\$\{secret:([A-Za-z0-9_-]+)")
 
 
 def read_secrets(path: str) -> dict[str, str]:
@@ -22,13 +24,29 @@ def read_secrets(path: str) -> dict[str, str]:
 def store_secret(path: str, name: str, value: str) -> str:
     """Store a secret, and return the text that stands for it in an entry."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "secret"
-    content = {**_read(path), name: value}
+    _write(path, {**_read(path), name: value})
+    return f"${{{PREFIX}{name}}}"
+
+
+def delete_secrets(path: str, names: Collection[str]) -> None:
+    """Delete stored secrets by their names."""
+    before = _read(path) if names else {}
+    after = {name: value for name, value in before.items() if name not in names}
+    if after != before:
+        _write(path, after)
+
+
+def find_references(text: str) -> set[str]:
+    """Return the names of the secrets that a text refers to."""
+    return set(_REFERENCE.findall(text))
+
+
+def _write(path: str, content: dict[str, str]) -> None:
     try:
         make_directories(os.path.dirname(path), 0o700)
         write_atomic(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode(), mode=0o600)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {describe_fault(error)}") from None
-    return f"${{{PREFIX}{name}}}"
 
 
 def _read(path: str) -> dict[str, str]:

@@ -214,3 +214,25 @@ def test_uninstall_removes_only_what_starts_onhand(run: Run, project: Path) -> N
     assert (done.code, "does not start onhand, so it was not removed" in done.err) == (2, True)
     assert "has no entry 'onhand'" in run("mcp", "uninstall", "cursor", "--project").err
     assert "has no settings of a project" in run("mcp", "install", "windsurf", "--project").err
+
+
+@requirement("mcp.client-files")
+def test_tokens_move_out_of_the_list_into_a_file_of_secrets_and_go_with_their_server(run: Run, project: Path) -> None:
+    printing = ["-c", 'printf "%s" "$API_TOKEN$MODE" >' + str(project / "said") + "; exit 1"]
+    local = {"command": "sh", "args": printing, "env": {"API_TOKEN": "t0ken", "MODE": "fast"}}
+    remote = {"url": "https://x.org/mcp", "headers": {"Authorization": "Bearer b3arer", "X-Org": "acme"}}
+    path = write(project / "client.json", {"mcpServers": {"local": local, "remote": remote}})
+    said = run("mcp", "import", str(path)).out
+    run("mcp", "add", "more", "--env", "API_KEY=k3y", "--env", "LATER=${LATER}", "--", "more")
+    config = project.parent / ".config/onhand"
+    listed = json.loads((config / "mcp.json").read_text())["mcpServers"]
+    assert listed["local"]["env"] == {"API_TOKEN": "${secret:local-API_TOKEN}", "MODE": "fast"}
+    assert listed["remote"]["headers"] == {"Authorization": "${secret:remote-Authorization}", "X-Org": "acme"}
+    assert listed["more"]["env"] == {"API_KEY": "${secret:more-API_KEY}", "LATER": "${LATER}"}
+    assert f"API_TOKEN: now in {config / 'secrets.json'}, which only you can read" in said
+    assert json.loads(run("mcp", "import", str(path), "--json").out)["added"] == []
+    run("mcp", "test", "local")
+    assert (project / "said").read_text() == "t0kenfast"
+    run("mcp", "remove", "local")
+    kept = {"remote-Authorization": "Bearer b3arer", "more-API_KEY": "k3y"}
+    assert json.loads((config / "secrets.json").read_text()) == kept
