@@ -34,7 +34,7 @@ clients: $(VENV)/.node       # Claude Code, Codex, Gemini CLI and opencode from 
 
 bundles: $(VENV)/.node       # plugins, an extension, a bundle and links in dist/bundles, validated with the clients' own tools
 	$(BIN)/python -m bundles.generate
-	ONHAND_BUNDLES=dist/bundles ONHAND_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n0 tests/clients/test_bundles.py
+	ONHAND_BUNDLES=dist/bundles ONHAND_CLIENTS=$(VENV)/clients PYTHONPATH=tests $(BIN)/python -m clients.run bundles
 
 bench: $(VENV)/.bench
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m benchmarks

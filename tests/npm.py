@@ -7,7 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
-TIMEOUT_S = 600
+TIMEOUT_S = 1_200  # the largest client has more than 400 MB
+RETRIES = 5  # of each download
 
 
 def node() -> Path:
@@ -29,7 +30,8 @@ def installed_from_npm(package: str, version: str, home: Path) -> Path:
     if not complete.exists():
         directory.mkdir(parents=True, exist_ok=True)
         npm = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        words = [str(node()), str(npm), "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(directory)]
+        words = [str(node()), str(npm), "install", "--silent", "--no-audit", "--no-fund", f"--fetch-retries={RETRIES}"]
+        words += ["--prefix", str(directory)]
         environ = {**os.environ, "PATH": path_with_node()}
         done = subprocess.run(
             [*words, f"{package}@{version}"],

@@ -19,7 +19,7 @@ from onhand.tools import Call
 HOME = os.environ.get("ONHAND_CLIENTS", "")
 TIME_SERVER = "mcp-server-time==2026.10.19"
 UPSTREAMS = Path(__file__).parents[1] / "upstreams.py"
-TIMEOUT_S = 180
+TIMEOUT_S = 300  # of one program; on a quiet machine, a conversation takes a few seconds
 
 DELETE = "files__delete"
 HIDDEN = "\U000e0069\U000e0067"  # letters that a model reads and a person does not see

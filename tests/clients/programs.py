@@ -10,6 +10,7 @@ from clients.sent import Dialect
 
 PROMPT = "Go."
 READING = ("search_tools", "describe_tool", "call_tool")
+START_S = 120  # a client begins without a server that takes longer to start, as ours may on a busy machine
 
 
 class Program(NamedTuple):
@@ -35,7 +36,7 @@ def _configure_claude(home: Path, url: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "none",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",  # telemetry, error reports, updates and surveys
         "DISABLE_AUTOUPDATER": "1",
-        "MCP_CONNECT_TIMEOUT_MS": "60000",  # it would begin without us after five seconds, too few on a busy machine
+        "MCP_CONNECT_TIMEOUT_MS": str(START_S * 1000),
     }
 
 
@@ -80,6 +81,7 @@ def _configure_opencode(home: Path, url: str) -> dict[str, str]:
         "model": "scripted/model",
         "autoupdate": False,
         "share": "disabled",
+        "experimental": {"mcp_timeout": START_S * 1000},
     }
     _write_json(home / ".config" / "opencode" / "opencode.json", settings)
     return {
@@ -127,10 +129,15 @@ PROGRAMS = (
             "exec",
             "--skip-git-repo-check",
             "--config",
+            f"mcp_servers.onhand.startup_timeout_sec={START_S}",
+            "--config",
             'mcp_servers.onhand.default_tools_approval_mode="approve"',
             PROMPT,
         ),
-        lambda project: ("exec", "--skip-git-repo-check", PROMPT),  # its default
+        lambda project: (
+            *("exec", "--skip-git-repo-check"),
+            *("--config", f"mcp_servers.onhand.startup_timeout_sec={START_S}", PROMPT),
+        ),
     ),
     Program(
         "gemini",

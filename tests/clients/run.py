@@ -1,6 +1,7 @@
-"""Installs the clients from npm, and runs their tests in a network that has nothing but loopback.
+"""Installs the clients from npm and runs their tests, in a network that has nothing but loopback.
 
-`make clients` does this. ONHAND_CLIENTS names the directory that the clients are kept in.
+`make clients` does this. `make bundles` passes `bundles`, for tests that also fetch packages. ONHAND_CLIENTS names the
+directory that the clients are kept in.
 """
 
 import os
@@ -13,11 +14,13 @@ from clients.conversation import program_path, time_server
 from clients.programs import PROGRAMS
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Install, leave the network, test."""
     time_server()
     for program in PROGRAMS:
         print(f"{program.title} {program.version}: {program_path(program)}", flush=True)
+    if words == ["bundles"]:
+        return int(pytest.main(["-n0", "tests/clients/test_bundles.py"]))
     try:
         isolated.enter()
         os.environ["ONHAND_ISOLATED"] = "yes"
@@ -27,4 +30,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -31,7 +31,7 @@ CLAUDE, CODEX, GEMINI = (
 FIXED = ("search_tools", "describe_tool", *CALL_TOOLS.values(), "read_on")
 
 pytestmark = [
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1_200),
     pytest.mark.skipif(not (HOME and os.environ.get("ONHAND_BUNDLES")), reason="needs bundles: run `make bundles`"),
 ]
 

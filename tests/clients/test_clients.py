@@ -24,7 +24,7 @@ from requirements import requirement
 FIXED = ("search_tools", "describe_tool", *CALL_TOOLS.values(), "read_on")
 EACH = pytest.mark.parametrize("program", PROGRAMS, ids=[program.name for program in PROGRAMS])
 NEEDS_CLIENTS = pytest.mark.skipif(not HOME, reason="needs clients from npm: run `make clients`")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1_200)
 
 
 Converse = Callable[[Program], Conversation]
