@@ -534,7 +534,7 @@ class Project:
 
     @property
     def _policies(self) -> dict[str, str]:
-        """The policies for kinds of tools that the user has set; "allow" is what holds without any."""
+        """The policies that the user has set for kinds of tools; the default is "allow"."""
         settings = self.config.mcp
         by_kind = {"read": settings.policy_read, "write": settings.policy_write}
         by_kind["destructive"] = settings.policy_destructive

@@ -116,7 +116,7 @@ class Approval:
 
 
 def _apply_policy(rule: ApprovalRule, tool: Tool) -> ApprovalRule:
-    """Return what the user's policy for a tool makes of a rule: it may ask for more, or replace the last resort."""
+    """Apply the user's policy for a tool to a rule: it may be stricter, or replace the last resort."""
     is_replaced = rule == ApprovalRule("ask") if tool.policy == "allow" else rule.action == "allow"
     return ApprovalRule(tool.policy, tool.name) if tool.policy and is_replaced else rule
 

@@ -329,7 +329,7 @@ def _review(project: Project, arguments: argparse.Namespace) -> int:
     if not waiting:
         terminal.say("Nothing waits for approval.")
     for server in project.server_list.servers:
-        rejected = project.approvals.rejected(server.key) if arguments.name in (None, server.key) else ()
+        rejected = project.approvals.rejected_tools(server.key) if arguments.name in (None, server.key) else ()
         if rejected:
             terminal.say(f"Rejected: {server.key} {' '.join(rejected)}")
     return 0

@@ -92,7 +92,7 @@ class _Import:
             terminal.warn(problems)
             others = [one for one in in_file if not is_onhand(one.server)]
             if self._arguments.files and not others and not problems:
-                reason = "only onhand itself" if in_file else "no servers of a form that is known"
+                reason = "only onhand itself" if in_file else "no servers in a known form"
                 terminal.warn([f"{file.path} contains {reason}"])
             found += others
         return found
@@ -125,9 +125,7 @@ class _Import:
             if known is not None:
                 self.taken.append(one)
                 if known.tools != one.server.tools:
-                    terminal.warn(
-                        [f"{known.key} is there already, with other settings of its tools than in {one.file.path}"]
-                    )
+                    terminal.warn([f"{known.key} is there already, with other tool settings than in {one.file.path}"])
                 continue
             if any(server.key == one.server.key for server in self.servers):
                 if not one.server.project:
@@ -229,7 +227,7 @@ def _describe_origin(one: ClientServer) -> str:
 
 
 def _describe_tools(server: ServerConfig) -> str:
-    """Return which tools of a server are enabled, disabled or need a question, as its client has it."""
+    """Describe which tools of a server its client enables, disables or asks about."""
     enabled, disabled, policy, by_name = server.tools
     parts = [f"only {', '.join(enabled) or 'none'}"] if enabled is not None else []
     parts += [f"not {', '.join(disabled)}"] if disabled else []

@@ -26,7 +26,7 @@ Place = tuple[str, ...]
 def add_switches(verbs: Any) -> None:
     """Declare the verbs."""
     for switch in ("enable", "disable"):
-        verb = verbs.add_parser(switch, help=f"{switch} a server of your own list, or some of its tools")
+        verb = verbs.add_parser(switch, help=f"{switch} a server in your own list, or some of its tools")
         verb.add_argument("name", metavar="NAME", help="the server")
         verb.add_argument("tools", metavar="TOOL", nargs="*", help="tools or patterns (default: the server itself)")
     rule = verbs.add_parser("policy", help="show or set which calls of a server are allowed, asked about or denied")

@@ -490,7 +490,7 @@ class McpSettings(Record):
     )
     policy_read: str = setting(
         "allow",
-        "What becomes of calls of servers' tools that only read: 'allow' leaves them to the client, 'ask' asks the "
+        "What happens to calls of servers' tools that only read: 'allow' leaves them to the client, 'ask' asks the "
         "user each time, 'deny' disables these tools. The settings of a server override it.",
         "grant",
         choices=("deny", "ask", "allow"),

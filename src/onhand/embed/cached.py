@@ -58,7 +58,7 @@ class CachedEmbedder:
             return self._embedder.embed(texts, kind)
         digests = [sha256(text.encode()).digest() for text in texts]
         with self._lock:
-            known = self._known()
+            known = self._load_vectors()
             new = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         made = dict(zip(new, self._embedder.embed(list(new.values()), kind), strict=True)) if new else {}
         with self._lock:
@@ -72,7 +72,7 @@ class CachedEmbedder:
         with self._lock:
             if not self._has_changed or self._directory is None:
                 return
-            kept = dict(list(self._known().items())[-MAX_KEPT:])
+            kept = dict(list(self._load_vectors().items())[-MAX_KEPT:])
             self._has_changed = False
         body = b"".join(digest + vector.tobytes() for digest, vector in kept.items())
         make_directories(self._directory, 0o700)
@@ -82,7 +82,7 @@ class CachedEmbedder:
         model = f"{self.name}\n{self.prompt_format}\n{self.dimension}"
         return os.path.join(directory, f"{sha256(model.encode()).hexdigest()[:16]}.vectors")
 
-    def _known(self) -> dict[bytes, array[float]]:
+    def _load_vectors(self) -> dict[bytes, array[float]]:
         if self._vectors is None:
             self._vectors = self._read()
         return self._vectors

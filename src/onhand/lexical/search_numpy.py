@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024  # of cached terms: about 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-DIRECT_POSTINGS = 32_768  # a query with at most so many postings adds up all of them
+DIRECT_POSTINGS = 131_072  # a query with at most so many postings adds up all of them, which skipping would not beat
 FEW_DOCUMENTS = 4096  # so many allowed documents are looked up one by one, instead of adding up every posting
 PROBES = 256  # documents that are looked up in all terms, for an early lower bound of the best scores
 PROBING_PAYS = 16_384  # probing is cheaper than adding a term with more postings

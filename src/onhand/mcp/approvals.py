@@ -181,7 +181,7 @@ class Approvals:
                 pending.append(PendingApproval(name, tool, tuple(entry["reasons"]), before, after))
         return tuple(pending)
 
-    def rejected(self, key: str) -> tuple[str, ...]:
+    def rejected_tools(self, key: str) -> tuple[str, ...]:
         """Return the tools of a server that a person rejected."""
         self._reload()
         return tuple(sorted(self._servers.get(key, {}).get("rejected", {})))
@@ -195,7 +195,7 @@ class Approvals:
             server = self._entry(key)
             identity = server.get("identity", {})
             kind = next((kind for kind in ("waiting", "rejected") if kind in identity and not tools), "")
-            chosen = self._choose_pending(key, tools, self.rejected(key), is_server=bool(kind))
+            chosen = self._choose_pending(key, tools, self.rejected_tools(key), is_server=bool(kind))
             if kind:
                 server["identity"] = {"approved": identity[kind], "shown": identity[f"{kind}_shown"]}
             for name in chosen:

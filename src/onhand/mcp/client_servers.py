@@ -7,7 +7,7 @@ to call tools without a question are not carried over.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from onhand.errors import ConfigError, InputError
@@ -104,14 +104,7 @@ def resolve_inputs(server: ServerConfig, values: Mapping[str, str]) -> ServerCon
     def resolve(text: str) -> str:
         return INPUT.sub(lambda match: values.get(match[1], match[0]), text)
 
-    return server._replace(
-        command=resolve(server.command),
-        args=tuple(map(resolve, server.args)),
-        env={name: resolve(value) for name, value in server.env.items()},
-        cwd=resolve(server.cwd),
-        url=resolve(server.url),
-        headers={name: resolve(value) for name, value in server.headers.items()},
-    )
+    return _change_texts(server, resolve)
 
 
 def is_same_program(found: ServerConfig, own: ServerConfig) -> bool:
@@ -172,13 +165,18 @@ def _fill_in(server: ServerConfig, project: str) -> ServerConfig:
         text = re.sub(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}", r"${\1}", text.replace("${env:", "{env:"))
         return text.replace("${workspaceFolder}", project) if project else text
 
+    return _change_texts(server, fill_in)
+
+
+def _change_texts(server: ServerConfig, change: Callable[[str], str]) -> ServerConfig:
+    """Return a server with each text that may have variables in it changed."""
     return server._replace(
-        command=fill_in(server.command),
-        args=tuple(map(fill_in, server.args)),
-        env={name: fill_in(value) for name, value in server.env.items()},
-        cwd=fill_in(server.cwd),
-        url=fill_in(server.url),
-        headers={name: fill_in(value) for name, value in server.headers.items()},
+        command=change(server.command),
+        args=tuple(map(change, server.args)),
+        env={name: change(value) for name, value in server.env.items()},
+        cwd=change(server.cwd),
+        url=change(server.url),
+        headers={name: change(value) for name, value in server.headers.items()},
     )
 
 

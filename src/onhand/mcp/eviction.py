@@ -67,7 +67,7 @@ class EvictionOrder(Generic[Item]):
         """Whether there is no room for one more."""
         return len(self._peers) >= self._max
 
-    def expired(self, unproven_before: float, idle_before: float) -> list[Item]:
+    def find_expired(self, unproven_before: float, idle_before: float) -> list[Item]:
         """Return what has proved nothing since one time, or has been idle since another."""
         found = [item for items in self._unproven.values() for item, since in items.items() if since < unproven_before]
         return found + [item for item, since in self._idle.items() if since < idle_before]

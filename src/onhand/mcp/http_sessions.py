@@ -76,7 +76,7 @@ class Sessions:
         while True:
             await anyio.sleep(CHECK_S)
             now = anyio.current_time()
-            for session_id in self._order.expired(now - min(UNUSED_S, self._idle_s), now - self._idle_s):
+            for session_id in self._order.find_expired(now - min(UNUSED_S, self._idle_s), now - self._idle_s):
                 await self._end(session_id)
 
     async def _wait_for_turn(self) -> bool:

@@ -144,7 +144,7 @@ def _find_argument_problem(schema: Mapping[str, Any], own: ToolSettings) -> str:
         for keyword in _IN_PLACE:
             if keyword in schema and (keyword in _REFERENCES or _mentions(schema[keyword], name)):
                 return f"its schema makes {_quote(name)} depend on others ({keyword})"
-    if needed := [name for name in own.hide if name in _required(schema)]:
+    if needed := [name for name in own.hide if name in _required_names(schema)]:
         return f"{_quote(needed[0])} is required: give it a value with preset instead of hiding it"
     return _find_preset_problem(schema, own.preset)
 
@@ -168,11 +168,11 @@ def _without_arguments(schema: Mapping[str, Any], hidden: frozenset[str]) -> dic
     shown = {name: part for name, part in schema["properties"].items() if name not in hidden}
     rest = {**schema, "properties": shown}
     if "required" in schema:
-        rest["required"] = [name for name in _required(schema) if name not in hidden]
+        rest["required"] = [name for name in _required_names(schema) if name not in hidden]
     return rest
 
 
-def _required(schema: Mapping[str, Any]) -> Sequence[str]:
+def _required_names(schema: Mapping[str, Any]) -> Sequence[str]:
     required = schema.get("required")
     return required if isinstance(required, list) else []
 

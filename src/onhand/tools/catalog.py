@@ -263,7 +263,7 @@ class ToolSearchResult(Record):
         return len(self.hits)
 
 
-class Scope(Record):
+class QueryScope(Record):
     """What a query asks for when its operators have been applied."""
 
     words: str  # to rank by
@@ -529,20 +529,20 @@ class Catalog:
         notes += (f"only words were compared: {self._not_embedded}",) if self._not_embedded else ()
         return self._make_result(query, "words", hits, reason, unknown, notes, server)
 
-    def _apply_operators(self, parts: ToolQuery, query: str) -> Scope:
+    def _apply_operators(self, parts: ToolQuery, query: str) -> QueryScope:
         """Return what to search for, and among which tools; if an operator names nothing, the whole query is words."""
         if not parts.server and not parts.required:
-            return Scope(parts.words, notes=parts.notes)
+            return QueryScope(parts.words, notes=parts.notes)
         servers = self._find_servers(parts.server) if parts.server else []
         if parts.server and not servers:
             near = get_close_matches(parts.server, self.servers(), NEAREST)
             unknown = (UnknownName(parts.server[:200], tuple(near)),)
-            return Scope(query, unknown=unknown, miss=f"there is no server {parts.server[:200]!r}")
+            return QueryScope(query, unknown=unknown, miss=f"there is no server {parts.server[:200]!r}")
         ids = self._names.having(parts.required, servers)
         if not ids:
             miss = f"no tool's name contains {_join_names(parts.required, between=' and ')}"
-            return Scope(query, miss=miss, notes=(f"{miss}: {AS_WORDS}",))
-        return Scope(parts.words, parts.server, ids)
+            return QueryScope(query, miss=miss, notes=(f"{miss}: {AS_WORDS}",))
+        return QueryScope(parts.words, parts.server, ids)
 
     def _list_by_id(self, query: str, ids: Collection[str], limit: int, server: str) -> ToolSearchResult:
         hits = [self._hit(tool_id) for tool_id in nsmallest(limit, ids)]

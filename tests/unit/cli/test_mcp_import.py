@@ -169,7 +169,7 @@ def test_ones_own_list_is_not_imported_from(run: Run, project: Path) -> None:
 def test_an_import_that_adds_nothing_says_why(run: Run, project: Path) -> None:
     write(project / "none.json", {"theme": "dark"})
     write(project / "us.json", {"mcpServers": {"onhand": {"command": "onhand", "args": ["serve"]}}})
-    assert "none.json contains no servers of a form that is known" in run("mcp", "import", "none.json").err
+    assert "none.json contains no servers in a known form" in run("mcp", "import", "none.json").err
     assert "us.json contains only onhand itself" in run("mcp", "import", "us.json").err
 
 

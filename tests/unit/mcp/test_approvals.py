@@ -83,7 +83,7 @@ def test_a_rejected_tool_stays_blocked_whatever_it_says_until_it_is_approved(pat
         Approvals(path).approve("bank")
     assert Approvals(path).approve("bank", ["pay"]) == ("pay",)
     assert Approvals(path).screen("bank", {"pay": {**PAY, "description": "Pay."}}) == {}
-    assert Approvals(path).rejected("bank") == ()
+    assert Approvals(path).rejected_tools("bank") == ()
 
 
 @requirement("mcp.changed-tools-are-blocked")
