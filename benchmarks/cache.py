@@ -1,14 +1,17 @@
-"""Wrong hits and speed of the semantic cache against a bare threshold and a numpy scan, in one run.
+"""Right and wrong hits of the semantic cache, and its speed, against a threshold alone, in one run.
 
     ONHAND_DATA=… python -m benchmarks.cache [--vectors DIRECTORY] [--size 10000] [--speed]
 
-Quality: the questions of $ONHAND_DATA/qqp_cache, each of which has duplicates among some 23,000 cached ones, of which
-fewer and fewer that answer nothing are kept. A hit is right when the data names the pair; most of the wrong ones mean
-the same too, and nobody labelled them. Every row of ours stands beside a bare threshold that is set so that it has the
-same number of hits on the same questions: what GPTCache and others do with this model. Of the questions, those with odd
-numbers asked for the margin by meaning and those with even ones for that by words; the others are shown as held out.
-Further down is what each further hit costs. `absent` repeats the run with the duplicates of the question taken out, so
-that every hit counts as wrong. Vectors are those of MiniLM; to make them takes two minutes, and `--vectors` keeps them.
+Four sets of questions are asked. `qqp` is $ONHAND_DATA/qqp_cache: 1,500 questions, each with duplicates among some
+23,000 cached ones; most of the hits that count as wrong mean the same, too, and were never labelled. `pairs` are its
+first 999 questions with one duplicate of each cached, and nothing else. `topics` are 999 generated questions: 20 kinds
+of question about 58 topics, each kind in three wordings, one cached and one asked. `everyday` are the 289 questions and
+paraphrases of tests/quality/cache_paraphrases.txt, written by hand. A threshold alone is what other caches do.
+
+Printed are, first, the right and wrong hits on each set for each caution; then how many right hits come before the
+thirteenth wrong one, for several weights of the lead; then, with the default, each half of `qqp` at several sizes of
+the cache, beside a threshold alone that has as many hits; and `absent`, where the duplicates of the question are taken
+out, so that every hit counts as wrong. Vectors are those of MiniLM; `--vectors` keeps them.
 
 Speed: questions against entries, the question's vector at hand. The numpy scan is `matrix @ query` and argmax over a
 matrix in memory, and no more; ours is a whole lookup. CPU time of the process, one thread of BLAS, question by
@@ -21,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for both sides; it has to stand
 
 import argparse
 import json
+import random
 import statistics
 import sys
 import time
@@ -34,7 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onhand.cache.cache import SemanticCache
-from onhand.cache.guards import BY_MEANING, BY_WORDS, Criteria, particulars
+from onhand.cache.calibrate import QuestionPair, judge_queries
+from onhand.cache.guards import CAUTION, particulars
 from onhand.cache.similarity import WordIndex
 from onhand.embed.embedder import Kind
 from onhand.embed.minilm import MiniLmEmbedder
@@ -42,9 +47,51 @@ from onhand.embed.minilm import MiniLmEmbedder
 Floats = NDArray[np.float32]
 SHARES = (1, 2, 4, 8)  # one in so many of the cached questions that answer nothing is kept
 ROUNDS = 5  # of the speed
-KINDS = ((False, BY_MEANING, 1), (True, BY_WORDS, 0))  # by words or by meaning, and which half it was chosen on
-MARGINS = (0.2, 0.13, 0.08, 0.04, 0.0)
-CURVE = tuple(Criteria(threshold, margin) for threshold in (BY_MEANING.threshold, 0.75) for margin in MARGINS)
+CAUTIONS = tuple(step / 10 for step in range(11))
+THRESHOLDS = (0.75, 0.8, 0.85, 0.9, 0.95)  # of a threshold alone
+WEIGHTS = (0, 1, 2, 3, 4, 5)  # of the lead
+MOST_WRONG = 12
+MAX_LEAD = 0.12
+PARAPHRASES = Path(__file__).parent.parent / "tests" / "quality" / "cache_paraphrases.txt"
+ASKED = 999
+TOPICS = """
+    yoga;pilates;meditation;running;swimming;cycling;strength training;intermittent fasting;the keto diet;a vegan diet
+    online courses;distance learning;homeschooling;private tutoring;remote work;freelancing;a four-day work week
+    coworking spaces;solar energy;wind power;nuclear power;electric cars;hybrid cars;public transport;carpooling
+    recycling;composting;social media;video games;streaming services;podcasts;e-books;audiobooks;smartphones;smart homes
+    artificial intelligence;machine learning;blockchain;cryptocurrency;cloud computing;open source software
+    cybersecurity;credit cards;personal loans;life insurance;health insurance;index funds;real estate investing
+    gardening;cooking at home;photography;painting;learning the guitar;learning a foreign language;chess;journaling
+    volunteering;solo travel
+"""
+KINDS_OF_QUESTION = """
+What are the benefits of {}?|How can people benefit from {}?|What are the advantages of {}?
+What are the disadvantages of {}?|What are the downsides of {}?|What speaks against {}?
+How do I get started with {}?|What is the best way for a beginner to begin with {}?|How can I start with {}?
+How much does {} cost?|What is the price of {}?|How expensive is {}?
+What are common mistakes people make with {}?|Which errors do people often make when it comes to {}?|\
+What do people usually get wrong about {}?
+What is the history of {}?|How did {} develop over time?|Where does {} come from and how has it changed?
+What are the best books about {}?|Can you recommend good books on {}?|Which books should I read to learn about {}?
+How does {} affect mental health?|What impact does {} have on mental health?|\
+What does {} do to a person's mental health?
+How does {} affect the environment?|What impact does {} have on the environment?|\
+What are the environmental effects of {}?
+What are the latest trends in {}?|What is new in {} these days?|Which recent developments are there in {}?
+Is {} suitable for children?|Can kids do or use {}?|Is {} a good thing for children?
+Is {} worth it?|Does {} pay off in the end?|Is it really worthwhile to go for {}?
+What do experts say about {}?|What is the opinion of experts on {}?|How do specialists view {}?
+How can I explain {} to a beginner?|What is a simple way to explain {} to someone new to it?|\
+How would you describe {} to a novice?
+What equipment do I need for {}?|Which tools are required for {}?|What gear is necessary for {}?
+What are some alternatives to {}?|What can I choose instead of {}?|Which other options are there besides {}?
+How has {} changed in the last ten years?|In which ways is {} different from a decade ago?|\
+What has changed about {} over the past decade?
+What is the future of {}?|How will {} look in the future?|Where is {} heading in the coming years?
+How do I talk to my family about {}?|What is a good way to discuss {} with my family?|\
+How can I bring up {} with my relatives?
+What are some interesting facts about {}?|Tell me some fun facts about {}.|What are a few surprising things about {}?
+"""
 
 
 class Known:
@@ -90,6 +137,38 @@ def read(directory: Path, vectors: Path | None) -> Data:
     return Data(texts[0], texts[1], list(right.values()), made[0], made[1])
 
 
+def paired(pairs: Sequence[tuple[str, str]], vectors: Path | None) -> Data:
+    """The first question of each pair is cached, and the second one is asked."""
+    cached = list(dict.fromkeys(one for one, _ in pairs))
+    queries = [other for _, other in pairs]
+    return Data(queries, cached, [{one} for one, _ in pairs], embedded(queries, vectors), embedded(cached, vectors))
+
+
+def everyday() -> list[tuple[str, str]]:
+    lines = PARAPHRASES.read_text(encoding="utf-8").splitlines()
+    return [(one, other) for one, _, other in (line.partition(" | ") for line in lines)]
+
+
+def about_topics() -> list[tuple[str, str]]:
+    chance = random.Random(5)
+    topics = ";".join(TOPICS.split("\n")).split(";")
+    pairs = []
+    for topic in filter(None, map(str.strip, topics)):
+        for wordings in KINDS_OF_QUESTION.replace("\\\n", "").strip().splitlines():
+            one, other = chance.sample(wordings.split("|"), 2)
+            pairs.append((one.format(topic), other.format(topic)))
+    chance.shuffle(pairs)
+    return pairs[:ASKED]
+
+
+def one_duplicate_each(data: Data) -> list[tuple[str, str]]:
+    """The first questions with the first of their duplicates."""
+    place = {text: number for number, text in enumerate(data.cached)}
+    return [(min(right, key=place.__getitem__), query) for query, right in zip(data.queries, data.right, strict=True)][
+        :ASKED
+    ]
+
+
 def fewer(data: Data, share: int) -> Data:
     """With one in so many of the cached questions that answer none of those that are asked."""
     answers = set().union(*data.right)
@@ -114,17 +193,17 @@ def embedded(texts: Sequence[str], directory: Path | None) -> Floats:
     return made
 
 
-def cache_of(data: Data, criteria: Criteria, by_words: bool = False) -> SemanticCache:
+def cache_of(data: Data, caution: float = CAUTION, by_words: bool = False) -> SemanticCache:
     known = Known([*data.queries, *data.cached], np.concatenate([data.query_rows, data.cached_rows]))
-    cache = SemanticCache(None if by_words else known, **criteria._asdict(), max_entries=len(data.cached))
+    cache = SemanticCache(None if by_words else known, caution=caution, max_entries=len(data.cached))
     for text in data.cached:
         cache.store(text, text)
     return cache
 
 
-def ours(data: Data, criteria: Criteria, *, by_words: bool = False, absent: bool = False) -> Outcome:
+def ours(data: Data, caution: float = CAUTION, *, by_words: bool = False, absent: bool = False) -> Outcome:
     """What the cache does; `absent`: with the right answers of each question taken out while it is asked."""
-    cache = cache_of(data, criteria, by_words)
+    cache = cache_of(data, caution, by_words)
     hits, wrong = set(), set()
     for number, query in enumerate(data.queries):
         if absent:
@@ -195,36 +274,63 @@ def show(name: str, of: str, found: Side) -> None:
 
 
 def quality(data: Data) -> None:
-    print(f"\n{len(data.queries):,} questions, {MiniLmEmbedder().name}")
+    print(f"\n{len(data.queries):,} questions of `qqp`, with the default caution, {MiniLmEmbedder().name}")
     print(f"{'':<38}{'half':>10}{'hits':>6}{'wrong':>7}   {'bare threshold':>14}{'wrong':>7}{'as a part':>11}")
-    for by_words, criteria, chosen_on in KINDS:
+    for by_words in (False, True):
         for share in SHARES:
             some = fewer(data, share)
-            mine = ours(some, criteria, by_words=by_words)
+            mine = ours(some, by_words=by_words)
             nearest = nearest_by_words(some) if by_words else ranked(some, False)
-            name = f"{len(some.cached):>6,} cached, by {'words' if by_words else 'meaning'}, {called(criteria)}"
-            show(name, "chosen on", side(mine, nearest, (chosen_on,)))
-            show(name, "held out", side(mine, nearest, (1 - chosen_on,)))
+            name = f"{len(some.cached):>6,} cached, by {'words' if by_words else 'meaning'}"
+            for half in (0, 1):
+                show(name, ("even", "odd")[half], side(mine, nearest, (half,)))
 
 
-def curve(data: Data) -> None:
-    """Wrong hits against hits: what a cache pays for each further hit, and where a bare 0.85 stands."""
-    print(f"\n{len(data.cached):,} cached, by meaning, more and more hits")
-    nearest = ranked(data, False)
-    for criteria in CURVE:
-        show(called(criteria), "both", side(ours(data, criteria), nearest))
-    theirs = bare(nearest, BY_MEANING.threshold)
-    print(f"a bare {BY_MEANING.threshold}: {len(theirs.hits):,} hits, {len(theirs.wrong)} wrong")
+def curves(sets: "dict[str, Data]") -> None:
+    """Right and wrong hits for each caution, and for thresholds alone."""
+    print("\nright / wrong hits, by meaning, as rows of a table in Markdown")
+    print(f"| caution | {' | '.join(f'{name} ({len(data.queries):,})' for name, data in sets.items())} |")
+    print("|---" * (len(sets) + 1) + "|")
+    for caution in CAUTIONS:
+        print_row(f"{caution:g}", [ours(data, caution) for data in sets.values()])
+    nearest = [ranked(data, False) for data in sets.values()]
+    for threshold in THRESHOLDS:
+        print_row(f"{threshold:g} alone", [bare(some, threshold) for some in nearest])
 
 
-def called(criteria: Criteria) -> str:
-    return f"{criteria.threshold:.2f}, {criteria.margin:.2f}"
+def print_row(name: str, found: Sequence[Outcome]) -> None:
+    cells = (f"{len(one.hits) - len(one.wrong):,} / {len(one.wrong):,}" for one in found)
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def weights(sets: "dict[str, Data]") -> None:
+    """How many right hits come before one wrong hit too many, for several weights of the lead beside the similarity."""
+    print(f"\nright hits before wrong hit number {MOST_WRONG + 1}, by similarity + weight · lead")
+    print(f"{'weight':<10}" + "".join(f"{name:>10}" for name in sets))
+    judged = []
+    for data in sets.values():
+        rows = np.concatenate([data.query_rows, data.cached_rows])
+        known = Known([*data.queries, *data.cached], rows)
+        pairs = [
+            QuestionPair(one, text, True) for one, every in zip(data.queries, data.right, strict=True) for text in every
+        ]
+        judged.append([one for one in judge_queries(pairs, data.cached, known) if one.agrees])
+    for weight in WEIGHTS:
+        counts = []
+        for every in judged:
+            scored = sorted(
+                (-one.similarity - weight * min(MAX_LEAD, MAX_LEAD if one.lead is None else one.lead), one.is_right)
+                for one in every
+            )
+            wrong = [number for number, (_, is_right) in enumerate(scored) if not is_right]
+            counts.append(wrong[MOST_WRONG] - MOST_WRONG if len(wrong) > MOST_WRONG else len(scored) - len(wrong))
+        print(f"{weight:<10}" + "".join(f"{count:>10,}" for count in counts), flush=True)
 
 
 def absent(data: Data) -> None:
-    for by_words, criteria, _ in KINDS:
+    for by_words in (False, True):
         nearest = nearest_by_words if by_words else ranked
-        mine, gone = (ours(data, criteria, by_words=by_words, absent=out) for out in (False, True))
+        mine, gone = (ours(data, by_words=by_words, absent=out) for out in (False, True))
         equal = side(mine, nearest(data, False)).bare_threshold
         theirs = bare(nearest(data, True), equal)
         print(
@@ -242,7 +348,7 @@ def speed(data: Data | None, size: int) -> None:
         texts = [f"question {number}" for number in range(size + 500)]
         data = Data(texts[size:], texts[:size], [], rows[size:], rows[:size])
     data = data._replace(cached=data.cached[:size], cached_rows=data.cached_rows[:size].copy())
-    cache = cache_of(data, BY_MEANING)
+    cache = cache_of(data)
     print(f"\n{size:,} entries of {data.cached_rows.shape[1]} numbers, median CPU time of a lookup and of a numpy scan")
     for number in range(ROUNDS):
         particulars.cache_clear()  # nobody asked these questions before
@@ -278,12 +384,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     directory = Path(os.environ.get("ONHAND_DATA", "")) / "qqp_cache"
     data = read(directory, options.vectors) if os.environ.get("ONHAND_DATA") and directory.is_dir() else None
+    sets = {"everyday": everyday(), "topics": about_topics()}
     if data is None:
-        print("$ONHAND_DATA has no qqp_cache: quality is left out, and the speed is that of made-up vectors")
-    elif not options.speed:
-        quality(data)
-        curve(data)
-        absent(data)
+        print("$ONHAND_DATA has no qqp_cache: its questions are left out, and the speed is that of made-up vectors")
+    else:
+        sets["pairs"] = one_duplicate_each(data)
+    if not options.speed:
+        every = {name: paired(pairs, options.vectors) for name, pairs in sets.items()}
+        if data is not None:
+            every["qqp"] = data
+        curves(every)
+        weights(every)
+        if data is not None:
+            quality(data)
+            absent(data)
     speed(data, options.size)
 
 

@@ -345,7 +345,7 @@ catalog.ledger own Eager cost, index, searches, schemas, retries, break-even and
 catalog.estimate-states-its-error own Tokens are counted by a stated estimate or by a tokenizer that the user has.
 
 cache.get-or-compute 003 get_or_compute answers from a similar question or computes, and says which.
-cache.threshold 003 Only similarity of at least the threshold, 0.85 by default where meaning is compared, is a hit.
+cache.threshold 003 Only similarity of at least the threshold is a hit: 0.85 by default where meaning is compared, a little less with a clear lead.
 cache.max-entries 003 Beyond 1,000 entries, or the given number, the least recently used goes.
 cache.ttl 003 An entry older than 24 hours, or the given time, is not served.
 cache.persistence 003 on_persist, initial entries and automatic persistence decouple the cache from its storage.
@@ -353,12 +353,12 @@ cache.operations 003 lookup, store, stats, clear, clear_expired, persist and clo
 cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
 cache.guards own Numbers, negations, names and quotations must agree.
 cache.details own Questions whose paths, addresses, code, versions, units, dates or comparisons differ never share an answer, however similar their vectors are.
-cache.margin own A hit must also be clearly closer than the runner-up, and says why it hit.
+cache.margin own A hit must also lead the runner-up, the more the less similar it is, and says why it hit.
 cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
 cache.invalidation own An answer that cites a changed document is not served.
 cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
-cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
-cache.quality own By meaning and by words, on each half and at each size, wrong hits are at most a quarter of a plain threshold's.
+cache.calibrate own calibrate proposes a caution from labelled pairs.
+cache.quality own Most paraphrases hit; by meaning and by words, at each size, wrong hits are about a quarter of a plain threshold's.
 cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
 cache.bad-vectors own A vector without a direction, or an embedder that fails, never hits and never costs a caller the answer.
 cache.bad-inputs own Every bad input that is known for a cache ends in no hit, a clear answer or a bound.

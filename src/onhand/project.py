@@ -298,7 +298,7 @@ class Project:
         from onhand.embed.choose import choose_embedder
 
         embedder, _ = choose_embedder(self.config.documents.embedder)
-        return open_cache(self._place_of("the cache", CACHE_PATH), embedder)
+        return open_cache(self._place_of("the cache", CACHE_PATH), embedder, caution=self.config.cache.caution)
 
     # Tools
 

@@ -28,7 +28,7 @@ from onhand.cache.entry import (
     validate_response,
     write_entries,
 )
-from onhand.cache.guards import BY_MEANING, BY_WORDS, Criteria
+from onhand.cache.guards import CAUTION, criteria_of
 from onhand.cache.lookup import CacheEntries, CacheStats, Freshness, Lookup, Question, Vector
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError, StoreError
@@ -165,8 +165,10 @@ class CachedResponse(NamedTuple):
 class SemanticCache:
     """Answers to questions, found again by the same question or one that means the same.
 
-    Without an embedder, questions are compared by their words. The defaults of `threshold` and `margin` depend on that:
-    0.85 and 0.13 by meaning, 0.8 and 0.27 by words. An entry is served for `ttl_s` seconds after it was stored.
+    Without an embedder, questions are compared by their words. `caution` says how sure a hit must be, from 0 (more
+    hits) to 1 (fewer wrong ones); it sets the required similarity, 0.85 by meaning and 0.8 by words unless changed, and
+    the lead over the next question. A question that is less similar than `threshold` never hits. An entry is served for
+    `ttl_s` seconds after it was stored.
     `version_of` returns the current version of a document, or None if it no longer exists; an answer based on another
     version is not served. `on_persist`, plain or async, is called with all entries as JSON values, which
     `initial_entries` accepts; with `auto_persist` it is called after each change. `clock` returns seconds since 1970.
@@ -176,8 +178,8 @@ class SemanticCache:
         self,
         embedder: Embedder | None = None,
         *,
+        caution: float = CAUTION,
         threshold: float | None = None,
-        margin: float | None = None,
         max_entries: int = MAX_ENTRIES,
         ttl_s: float = TTL_S,
         on_persist: Callable[[list[dict[str, Any]]], object] | None = None,
@@ -186,11 +188,8 @@ class SemanticCache:
         version_of: Callable[[str], str | None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        default = BY_WORDS if embedder is None else BY_MEANING
-        criteria = Criteria(
-            default.threshold if threshold is None else threshold, default.margin if margin is None else margin
-        )
-        _check_settings(criteria, max_entries, ttl_s)
+        criteria = criteria_of(caution, by_words=embedder is None, threshold=threshold)
+        _check_settings(max_entries, ttl_s)
         self._entries = CacheEntries(embedder, criteria, Freshness(ttl_s, clock, version_of), max_entries)
         self._persister = Persister(on_persist, self._entries.to_json, automatic=auto_persist)
         self._single_flight = SingleFlight()
@@ -448,8 +447,7 @@ def _copy_response(value: Any) -> Any:
         return response
 
 
-def _check_settings(criteria: Criteria, max_entries: Any, ttl_s: Any) -> None:
-    criteria.validate()
+def _check_settings(max_entries: Any, ttl_s: Any) -> None:
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:
         raise InputError(f"max_entries must be a whole number of at least 0, not {max_entries!r:.60}")
     if not isinstance(ttl_s, int | float) or not ttl_s > 0:

@@ -1,7 +1,7 @@
-"""Find the threshold and margin that suit your own traffic, from pairs of questions labelled as the same or not.
+"""Find the caution that suits your own traffic, from pairs of questions labelled as the same or not.
 
 The second questions of all pairs are cached together, so that each first question meets all of its rivals. The proposed
-setting is chosen, with some slack, on one half of the first questions and measured on the other half.
+caution is chosen, with some slack, on one half of the first questions and measured on the other half.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from math import ceil, sqrt
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from onhand.cache.guards import BY_MEANING, BY_WORDS, MIN_THRESHOLD, contradict, disagreement
+from onhand.cache.guards import CAUTION, contradict, criteria_of, disagreement
 from onhand.cache.similarity import MAX_COMPARED_CHARS, SimilarityIndex, VectorIndex, WordIndex
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError
@@ -19,10 +19,7 @@ from onhand.errors import InputError
 PRECISION = 0.98  # the default for the share of hits that must be right
 MAX_PAIRS = 1_000_000
 BATCH = 64  # questions that are embedded together
-FLOOR = 0.4  # similarities below it are not considered
-RIVALS = 20  # neighbours among which the runner-up is searched for
-THRESHOLDS = tuple(round(MIN_THRESHOLD + step / 100, 2) for step in range(50))
-MARGINS = tuple(step / 100 for step in range(31))
+CAUTIONS = tuple(step / 50 for step in range(51))
 
 
 class QuestionPair(NamedTuple):
@@ -34,10 +31,9 @@ class QuestionPair(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """How many questions hit with a threshold and a margin, and how many of those hits are wrong."""
+    """How many questions hit with a caution, and how many of those hits are wrong."""
 
-    threshold: float
-    margin: float
+    caution: float
     queries: int
     hits: int
     wrong: int
@@ -54,12 +50,12 @@ class Measurement(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """The results of different settings. `proposed` is measured on questions that it was not chosen on."""
+    """The results of different cautions. `proposed` is measured on questions that it was not chosen on."""
 
     frontier: tuple[Measurement, ...]  # the best trade-offs, from the most precise to the most hits
     default: Measurement
-    plain: Measurement  # the default threshold without guards and margin
-    proposed: Measurement | None  # None if no setting reaches the precision on the questions to choose from
+    plain: Measurement  # the default threshold alone, without particulars and lead
+    proposed: Measurement | None  # None if no caution reaches the precision on the questions to choose from
     precision: float  # the required one
     queries: int
     cached: int
@@ -67,16 +63,16 @@ class Calibration(NamedTuple):
 
     @property
     def is_reached(self) -> bool:
-        """Whether the proposed setting has the required precision on the questions that it was not chosen on."""
+        """Whether the proposed caution has the required precision on the questions that it was not chosen on."""
         return self.proposed is not None and self.proposed.precision >= self.precision
 
 
-class _JudgedQuery(NamedTuple):
+class JudgedQuery(NamedTuple):
     """A first question, with everything that decides whether it hits."""
 
     half: int  # 0 or 1, independent of the order of the pairs
     similarity: float  # of the nearest cached question
-    clearance: float  # by how much that exceeds the next question that could be meant
+    lead: float | None  # over the next question that could be meant, if there is one
     agrees: bool  # with the nearest question in its particulars
     is_right: bool
 
@@ -99,21 +95,22 @@ def calibrate(
     precision: float = PRECISION,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Calibration:
-    """Measure thresholds and margins on these pairs, and propose a setting that reaches the precision."""
+    """Measure every caution on these pairs, and propose one that reaches the precision."""
     if not 0 < precision <= 1:
         raise InputError(f"the precision must be more than 0 and at most 1, not {precision!r:.60}")
     short = [pair for pair in pairs if max(len(pair.query), len(pair.cached)) <= MAX_COMPARED_CHARS]
     if not any(pair.same for pair in short) or all(pair.same for pair in short):
         raise InputError("the pairs must include some that are the same and some that are not: add the missing kind")
     cached = list(dict.fromkeys(pair.cached for pair in short))
-    judged = _judge_queries(short, cached, embedder, on_progress)
-    default = BY_WORDS if embedder is None else BY_MEANING
-    every = [_measure(judged, threshold, margin) for threshold in THRESHOLDS for margin in MARGINS]
+    by_words = embedder is None
+    judged = judge_queries(short, cached, embedder, on_progress)
+    threshold = criteria_of(by_words=by_words).threshold
+    alone = [one for one in judged if one.similarity >= threshold]
     return Calibration(
-        _frontier(every),
-        _measure(judged, *default),
-        _measure([one._replace(agrees=True) for one in judged], default.threshold, 0.0),
-        _propose(judged, precision),
+        _frontier([_measure(judged, caution, by_words) for caution in CAUTIONS]),
+        _measure(judged, CAUTION, by_words),
+        Measurement(CAUTION, len(judged), len(alone), sum(not one.is_right for one in alone)),
+        _propose(judged, precision, by_words),
         precision,
         len(judged),
         len(cached),
@@ -136,12 +133,13 @@ def _parse_pair(line: str, number: int) -> QuestionPair:
     return QuestionPair(query, cached, bool(same))
 
 
-def _judge_queries(
+def judge_queries(
     pairs: Sequence[QuestionPair],
     cached: Sequence[str],
     embedder: Embedder | None,
-    on_progress: Callable[[int, int], object],
-) -> list[_JudgedQuery]:
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+) -> list[JudgedQuery]:
+    """Return, for each first question, the most similar of the cached ones with what decides whether it hits."""
     right: dict[str, set[str]] = {}
     for pair in pairs:
         right.setdefault(pair.query, set()).update([pair.cached] if pair.same else ())
@@ -149,17 +147,13 @@ def _judge_queries(
     index: SimilarityIndex = WordIndex() if embedder is None else VectorIndex()
     for number, text in enumerate(cached):
         index.put(number, text, vectors.get(text))
-    return [
-        _judge_query(
-            query,
-            [
-                (cached[one.number], one.similarity)
-                for one in index.find_near(query, vectors.get(query), FLOOR, MARGINS[-1])
-            ],
-            same,
-        )
-        for query, same in right.items()
-    ]
+    floor = criteria_of(CAUTIONS[0], by_words=embedder is None).floor
+    reach = criteria_of(CAUTIONS[-1], by_words=embedder is None).max_lead
+    judged = []
+    for query, same in right.items():
+        near = index.find_near(query, vectors.get(query), floor, reach)
+        judged.append(_judge_query(query, [(cached[one.number], one.similarity) for one in near], same))
+    return judged
 
 
 def _embed_all(
@@ -175,48 +169,47 @@ def _embed_all(
     return vectors
 
 
-def _judge_query(query: str, near: Sequence[tuple[str, float]], same: set[str]) -> _JudgedQuery:
+def _judge_query(query: str, near: Sequence[tuple[str, float]], same: set[str]) -> JudgedQuery:
     half = crc32(query.encode("utf-8", "replace")) % 2
     if not near:
-        return _JudgedQuery(half, 0.0, 1.0, False, False)
+        return JudgedQuery(half, 0.0, None, False, False)
     best, similarity = near[0]
     # Two cached questions that are both right are not rivals, since a real cache would not contain the second.
-    rivals = [
-        other for text, other in near[1:RIVALS] if not (best in same and text in same) and not contradict(query, text)
-    ]
-    clearance = similarity - rivals[0] if rivals else 1.0
-    return _JudgedQuery(half, similarity, clearance, disagreement(query, best) is None, best in same)
+    rivals = (other for text, other in near[1:] if not (best in same and text in same) and not contradict(query, text))
+    runner_up = next(rivals, None)
+    lead = None if runner_up is None else similarity - runner_up
+    return JudgedQuery(half, similarity, lead, disagreement(query, best) is None, best in same)
 
 
-def _measure(judged: Sequence[_JudgedQuery], threshold: float, margin: float) -> Measurement:
-    hits = [one for one in judged if one.similarity >= threshold and one.agrees and one.clearance >= margin]
-    return Measurement(threshold, margin, len(judged), len(hits), sum(not one.is_right for one in hits))
+def _measure(judged: Sequence[JudgedQuery], caution: float, by_words: bool) -> Measurement:
+    criteria = criteria_of(caution, by_words=by_words)
+    hits = [one for one in judged if one.agrees and criteria.is_met(one.similarity, one.lead)]
+    return Measurement(caution, len(judged), len(hits), sum(not one.is_right for one in hits))
 
 
-def _propose(judged: Sequence[_JudgedQuery], precision: float) -> Measurement | None:
+def _propose(judged: Sequence[JudgedQuery], precision: float, by_words: bool) -> Measurement | None:
     chosen_on, measured_on = ([one for one in judged if one.half == half] for half in (0, 1))
-    every = [_measure(chosen_on, threshold, margin) for threshold in THRESHOLDS for margin in MARGINS]
+    every = [_measure(chosen_on, caution, by_words) for caution in CAUTIONS]
     good = [one for one in every if one.hits and one.precision >= precision]
     if not good:
         return None
     good = [one for one in good if _with_slack(one).precision >= precision] or good
-    best = max(good, key=lambda one: (one.hits, -one.wrong, one.threshold, one.margin))
-    return _measure(measured_on, best.threshold, best.margin)
+    best = max(good, key=lambda one: (one.hits, -one.wrong, one.caution))
+    return _measure(measured_on, best.caution, by_words)
 
 
 def _with_slack(one: Measurement) -> Measurement:
     """Return the measurement with as many wrong hits as other questions may well have: one more, plus a deviation.
 
-    Of all settings that barely reach a precision, the one with the most hits did so by luck. On public question pairs,
-    every second proposal missed the precision on the other half; with this slack, every fifth does, at 5 % fewer hits.
+    Of all cautions that barely reach a precision, the one with the most hits did so by luck.
     """
     return one._replace(wrong=one.wrong + 1 + ceil(sqrt(one.wrong)))
 
 
 def _frontier(every: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Return the settings that no other beats in both hits and wrong hits, from the most precise to the most hits."""
+    """Return the cautions that no other beats in both hits and wrong hits, from the most precise to the most hits."""
     best: list[Measurement] = []
-    for one in sorted(every, key=lambda one: (one.wrong, -one.hits, -one.threshold, -one.margin)):
+    for one in sorted(every, key=lambda one: (one.wrong, -one.hits, -one.caution)):
         if one.hits and (not best or one.hits > best[-1].hits):
             best.append(one)
     return tuple(best)

@@ -1,15 +1,15 @@
 """Decide whether the most similar cached question asks the same thing.
 
-It does if it is similar enough, agrees in its particulars (numbers, negations, names, quotations, directions), and no
-other question is almost as similar. Particulars are compared by rules of English and of notation, not by a list of
-cases. A rule may separate two questions that mean the same, which costs one computation; without the rule, two
-questions that differ would share a wrong answer.
+It does if it is similar enough, agrees in its particulars (numbers, negations, names, quotations, directions), and is
+far enough ahead of the next question; the more similar it is, the smaller its lead may be. Particulars are compared by
+rules of English and of notation, not by a list of cases. A rule may separate two questions that mean the same, which
+costs one computation; without the rule, two questions that differ would share a wrong answer.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, takewhile
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -24,6 +24,7 @@ NEGATIONS = frozenset(
         "dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt couldnt shouldnt wouldnt mustnt cant wont aint"
     ).split()
 )
+PREVENTIONS = frozenset("prevent stop".split())  # "how do I avoid jet lag" may be asked with one of these
 NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "des", "mis")
 # `what`, `which` and plain `how` are left out because they may ask for anything.
 QUESTION_WORDS = frozenset("who whom whose when where why".split())
@@ -34,6 +35,12 @@ MEASURES = {  # after `how`, with those that ask for the same
     )
     for word in line.split()
 }
+TIMES = frozenset("time days hours minutes months seconds weeks years".split())  # "how much time" asks "how long"
+# The stems of a country and its people, or of a name and its adjective, differ in one of these pairs of endings.
+DEMONYMS = frozenset(
+    tuple(pair.split("/")) for pair in "/n /an /ian /ean /es /ish a/es a/ian a/ean i/ e/ian o/an en/ish ey/ish".split()
+)
+MIN_NAME_CHARS = 4  # before such an ending
 # Their two sides cannot be swapped.
 PREPOSITIONS = frozenset("to into onto from than over before after by with via against".split())
 # The words of a group exclude each other.
@@ -57,8 +64,8 @@ GROUPS = """
     to/from in/up upper/lower uppercase/lowercase parallel/sequence parallel/sequential parallel/serial sync/async
     synchronous/asynchronous depth/breadth exactly/about exactly/approximately exactly/roughly
     first/second/third/fourth/fifth/sixth/seventh/eighth/ninth/tenth half/quarter/third halve/double/triple/quadruple
-    last/this/next previous/current/next former/current previous/next did/will was/will were/will has/will had/will
-    will/should all/some
+    last/penultimate last/this/next previous/current/next former/current previous/next did/will was/will were/will
+    has/will had/will will/should all/some
     all/none every/some both/neither everyone/anyone everyone/someone breakfast/lunch/dinner alive/dead
     full/empty singular/plural synonym/antonym quickly/slowly fast/slowly vegan/vegetarian
     black/white/red/green/blue/yellow/purple/pink/brown/grey/gray
@@ -70,7 +77,7 @@ GROUPS = """
 PREFIXES = (
     "in/out over/under up/down pre/post under/post in/ex im/ex en/de in/de as/des sub/super hyper/hypo intra/inter "
 )
-PREFIXES += "micro/macro mono/poly mini/maxi uni/bi/tri inner/outer an/de on/off"
+PREFIXES += "micro/macro mono/poly mono/bi/multi mini/maxi uni/bi/tri inner/outer an/de on/off"
 SUFFIXES = "ful/less er/ee or/ee"
 MIN_COMMON_CHARS = 2  # beside such a prefix or suffix
 # So do adjectives of these pairs, and their comparatives and superlatives.
@@ -128,6 +135,10 @@ _REWRITTEN = (
     (re.compile(r"\b(?:(?:apart|aside) from|other than)\b", re.IGNORECASE), "except"),
     (re.compile(r"\b([a-z]{3,})-free\b", re.IGNORECASE), r"without \1"),
     (re.compile(r"\b(e|wi)-(?=[a-z])", re.IGNORECASE), r"\1"),
+    (re.compile(r"\b(?:second|next) to (?:the )?last\b", re.IGNORECASE), "penultimate"),
+    (re.compile(r"\b(?:(?i:U\.S\.(?:A\.)?)|USA?\b|America\b)"), "United States"),
+    (re.compile(r"\b(?:(?i:U\.K\.)|UK\b|Great Britain\b)"), "United Kingdom"),
+    (re.compile(r"\bTVs?\b"), "television"),
 )
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _SENTENCE_ENDS = frozenset(".?!:")
@@ -136,32 +147,52 @@ _SENTENCE_ENDS = frozenset(".?!:")
 # Of public questions whose answer is not cached, 92 % find a cached question at least this similar by meaning, and 46 %
 # by words: a lower threshold is a mistake.
 MIN_THRESHOLD = 0.5
+CAUTION = 0.5  # the default
+ROUNDING = 1e-9
+LEAD_WORTH = 3.0  # how much similarity a unit of lead makes up for (docs/adr/0016-semantic-cache.md)
 
 
 class Criteria(NamedTuple):
     """The criteria that the best candidate must meet."""
 
-    threshold: float  # of its similarity
-    margin: float  # by how much its similarity must exceed that of the next candidate that could be meant
+    threshold: float  # of the similarity of a question that leads the next one by `margin`
+    margin: float
+    floor: float  # no question that is less similar hits, however large its lead is
 
-    def validate(self) -> "Criteria":
-        """Return the criteria; raise InputError if one of them is out of range."""
-        ranges: tuple[tuple[str, Any, float], ...] = (
-            ("threshold", self.threshold, MIN_THRESHOLD),
-            ("margin", self.margin, 0),
-        )
-        for name, value, least in ranges:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:  # also NaN
-                advice = ": questions that are less similar are different questions" if name == "threshold" else ""
-                raise InputError(f"the {name} must be from {least} to 1, not {value!r:.60}{advice}", name)
-        return self
+    @property
+    def max_lead(self) -> float:
+        """The largest lead that matters: with it, a question at the floor hits."""
+        return self.margin + (self.threshold - self.floor) / LEAD_WORTH
+
+    def is_met(self, similarity: float, lead: float | None) -> bool:
+        """Return whether a candidate is similar enough for its lead over the next one; None: there is no next one.
+
+        A larger lead makes up for less similarity and the other way round. Without a next one, the lead says nothing.
+        """
+        surplus = 0.0 if lead is None else lead - self.margin
+        return similarity >= self.floor and similarity + LEAD_WORTH * surplus >= self.threshold - ROUNDING
 
 
-# On one half of public question pairs, and at each size of the cache, these are the smallest margins that leave at most
-# a quarter of the wrong hits of a bare threshold with as many hits. They also do so on the other half, which by itself
-# would need less (docs/adr/0016-semantic-cache.md).
-BY_MEANING = Criteria(0.85, 0.13)
-BY_WORDS = Criteria(0.8, 0.27)  # 0.7 gives a fifth more hits, but "reset my printer" then hits "reset my password"
+# The criteria for a caution of 0 and of 1; those in between lie on the straight line between them.
+BY_MEANING = Criteria(0.77, 0.025, 0.74), Criteria(0.93, 0.145, 0.90)
+BY_WORDS = Criteria(0.7, 0.26, 0.7), Criteria(0.9, 0.46, 0.9)
+
+
+def criteria_of(caution: float = CAUTION, *, by_words: bool = False, threshold: float | None = None) -> Criteria:
+    """Return the criteria for a caution from 0 (more hits) to 1 (fewer wrong ones). A threshold is a floor, too."""
+    _validate_share("caution", caution, 0, "")
+    boldest, strictest = BY_WORDS if by_words else BY_MEANING
+    mixed = (low + (high - low) * caution for low, high in zip(boldest, strictest, strict=True))
+    criteria = Criteria(*(round(number, 6) for number in mixed))
+    if threshold is None:
+        return criteria
+    _validate_share("threshold", threshold, MIN_THRESHOLD, ": questions that are less similar are different questions")
+    return criteria._replace(threshold=threshold, floor=threshold)
+
+
+def _validate_share(name: str, value: Any, least: float, advice: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:  # also NaN
+        raise InputError(f"the {name} must be from {least} to 1, not {value!r:.60}{advice}", name)
 
 
 class Candidate(NamedTuple):
@@ -182,15 +213,18 @@ class Decision(NamedTuple):
 
 def decide(query: str, candidates: Sequence[Candidate], criteria: Criteria) -> Decision:
     """Decide whether the first of the candidates, which are sorted by descending similarity, answers the question."""
-    if not candidates or candidates[0].similarity < criteria.threshold:
+    if not candidates or candidates[0].similarity < criteria.floor:
         return Decision(False, "no cached question is similar enough")
     best = candidates[0]
     if difference := disagreement(query, best.query):
         return Decision(False, f"the most similar question differs: {difference}")
     runner_up = _runner_up(query, best, candidates[1:])
-    if runner_up is not None and best.similarity - runner_up < criteria.margin:
-        return Decision(False, "two questions with different answers are about equally similar", runner_up)
-    return Decision(True, "similar, with the same particulars, and well ahead of any other", runner_up)
+    lead = None if runner_up is None else best.similarity - runner_up
+    if criteria.is_met(best.similarity, lead):
+        return Decision(True, "similar, with the same particulars, and well ahead of any other", runner_up)
+    if lead is None or lead >= criteria.margin:
+        return Decision(False, "no cached question is similar enough", runner_up)
+    return Decision(False, "two questions with different answers are about equally similar", runner_up)
 
 
 def _runner_up(query: str, best: Candidate, others: Sequence[Candidate]) -> float | None:
@@ -238,7 +272,7 @@ def contradict(one: str, other: str) -> bool:
         or _each_has_its_own(frozenset(a.details.notations), frozenset(b.details.notations))
         or _each_has_its_own(frozenset(a.details.dates), frozenset(b.details.dates))
         or bool(a.details.quotations and b.details.quotations and a.details.quotations != b.details.quotations)
-        or bool(a.names - b.stems and b.names - a.stems)
+        or bool(_names_missing(a, b) and _names_missing(b, a))
         or any(differ(a, b) for differ in (_negations_differ, _units_differ, _are_opposite, _directions_differ))
     )
 
@@ -310,7 +344,8 @@ def _question_words(words: Sequence[str]) -> Iterator[str]:
         if word in QUESTION_WORDS:
             yield "who" if word in ("whom", "whose") else word
         elif word == "how" and words[place + 1 : place + 2] and words[place + 1] in MEASURES:
-            yield f"how {MEASURES[words[place + 1]]}"
+            is_time = words[place + 1] in ("much", "many") and not TIMES.isdisjoint(words[place + 2 : place + 3])
+            yield "how long" if is_time else f"how {MEASURES[words[place + 1]]}"
 
 
 def _directions(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -384,7 +419,9 @@ def _units_differ(a: Particulars, b: Particulars) -> bool:
 
 def _negations_differ(a: Particulars, b: Particulars) -> bool:
     if bool(a.negated) != bool(b.negated):
-        return True
+        one, other = (a, b) if a.negated else (b, a)
+        is_prevented = bool(other.words & PREVENTIONS) and one.negated <= other.stems
+        return not (is_prevented and one.negated.isdisjoint(PREVENTIONS))
     return a.negated != b.negated and "" not in a.negated and "" not in b.negated
 
 
@@ -405,7 +442,24 @@ def _dates_differ(a: Particulars, b: Particulars) -> bool:
 
 
 def _names_differ(a: Particulars, b: Particulars) -> bool:
-    return not (a.names <= b.stems and b.names <= a.stems)
+    return bool(_names_missing(a, b) or _names_missing(b, a))
+
+
+def _names_missing(a: Particulars, b: Particulars) -> frozenset[str]:
+    """Return the names in one question that are not in the other. "Russian" stands for "Russia", if it is the only one.
+
+    If there were two, they might be swapped.
+    """
+    missing = a.names - b.stems
+    if len(missing) == 1 and any(_are_one_name(name, other) for name in missing for other in b.stems - a.stems):
+        return frozenset()
+    return missing
+
+
+def _are_one_name(one: str, other: str) -> bool:
+    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    endings = one[length:], other[length:]
+    return length >= MIN_NAME_CHARS and (endings in DEMONYMS or endings[::-1] in DEMONYMS)
 
 
 def _questions_differ(a: Particulars, b: Particulars) -> bool:

@@ -189,11 +189,11 @@ class EntryTable:
         return None if id is None else self._entries[id]
 
     def find_near(
-        self, scope: str, query: str, vector: "array[float] | None", floor: float, margin: float
+        self, scope: str, query: str, vector: "array[float] | None", floor: float, reach: float
     ) -> list[tuple[CacheEntry, float]]:
-        """Return the most similar entry and, if it reaches `floor`, all within `margin` of it, with similarities."""
+        """Return the most similar entry and, if it is at least `floor`, the next one and all in reach (`find_near`)."""
         index = self._indexes.get(scope)
-        near = index.find_near(query, vector, floor, margin) if index is not None else []
+        near = index.find_near(query, vector, floor, reach) if index is not None else []
         return [(self._entries[one.number], one.similarity) for one in near]
 
     def add(self, entry: CacheEntry, embedder: str) -> bool:
@@ -379,8 +379,9 @@ class CacheEntries:
         """Return the most similar servable entry and those close to it; if none is similar enough, the best one."""
         while True:
             with self._lock:
-                near = self._table.find_near(question.scope, question.text, vector, *self._criteria)
-            if not near or near[0][1] < self._criteria.threshold:
+                floor, reach = self._criteria.floor, self._criteria.max_lead
+                near = self._table.find_near(question.scope, question.text, vector, floor, reach)
+            if not near or near[0][1] < floor:
                 return near
             if self._is_servable(near[0][0]):
                 return near[:1] + [one for one in near[1:] if self._is_servable(one[0])]

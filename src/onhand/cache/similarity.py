@@ -42,10 +42,11 @@ class SimilarityIndex(Protocol):
 
     def remove(self, number: int) -> None: ...
 
-    def find_near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Neighbor]:
-        """Return the most similar question and, if its similarity reaches `floor`, all others within `margin` of it.
+    def find_near(self, query: str, vector: "array[float] | None", floor: float, reach: float) -> list[Neighbor]:
+        """Return the most similar question and, if its similarity is at least `floor`, the next one and all in reach.
 
-        They are sorted by descending similarity, then by number.
+        Those are in reach that are at most `reach` less similar. They are sorted by descending similarity, then by
+        number.
         """
 
 
@@ -68,18 +69,18 @@ class VectorIndex:
         del self._rows[number]
         self._matrix = None
 
-    def find_near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Neighbor]:
+    def find_near(self, query: str, vector: "array[float] | None", floor: float, reach: float) -> list[Neighbor]:
         assert vector is not None
         is_worth_it = len(self._rows) >= MANY_VECTORS or (self._rows and "numpy" in sys.modules)
         if is_worth_it and _has_numpy():
-            products: Iterable[tuple[int, float]] = self._products_near_best(vector, floor, margin)
+            products: Iterable[tuple[int, float]] = self._products_near_best(vector, floor, reach)
         else:
             products = ((number, sum(map(mul, row, vector))) for number, row in self._rows.items())
         near = [Neighbor(number, round(max(-1.0, min(1.0, product)), DECIMALS)) for number, product in products]
-        return _within_margin(near, floor, margin)
+        return _within_reach(near, floor, reach)
 
-    def _products_near_best(self, vector: "array[float]", floor: float, margin: float) -> list[tuple[int, float]]:
-        """Return the best dot product and all that may be within the margin, chosen by a single-precision scan."""
+    def _products_near_best(self, vector: "array[float]", floor: float, reach: float) -> list[tuple[int, float]]:
+        """Return the two best dot products and all that may be in reach, chosen by a single-precision scan."""
         import numpy as np
 
         if self._matrix is None:
@@ -89,8 +90,11 @@ class VectorIndex:
         query = np.frombuffer(vector, np.float32)
         rough = rows @ query
         best = float(rough.max())
-        reach = margin if best >= floor - FLOAT32_ERROR else 0.0
-        near = np.flatnonzero(rough >= best - reach - 2 * FLOAT32_ERROR)
+        if best < floor - FLOAT32_ERROR:
+            least = best
+        else:
+            least = min(best - reach, float(np.partition(rough, -2)[-2]) if len(rough) > 1 else best)
+        near = np.flatnonzero(rough >= least - 2 * FLOAT32_ERROR)
         exact = (rows[near] * query.astype(np.float64)).sum(axis=1)  # equal rows get equal sums
         return list(zip(numbers[near].tolist(), exact.tolist(), strict=True))
 
@@ -121,11 +125,11 @@ class WordIndex:
             if not self._frequencies[term]:
                 del self._frequencies[term]
 
-    def find_near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Neighbor]:
+    def find_near(self, query: str, vector: "array[float] | None", floor: float, reach: float) -> list[Neighbor]:
         terms = frozenset(self._tokenizer.terms(query))
         numbers = [int(rank.id) for rank in self._index.rank(query, MAX_LEXICAL_CANDIDATES).ranked]
         near = [Neighbor(number, self._similarity(terms, self._terms[number])) for number in numbers]
-        return _within_margin(near, floor, margin)
+        return _within_reach(near, floor, reach)
 
     def _similarity(self, one: frozenset[str], other: frozenset[str]) -> float:
         lengths = self._weight(one) * self._weight(other)
@@ -136,11 +140,11 @@ class WordIndex:
         return sum(log(1 + len(self._terms) / (1 + self._frequencies[term])) ** 2 for term in sorted(terms))
 
 
-def _within_margin(near: list[Neighbor], floor: float, margin: float) -> list[Neighbor]:
+def _within_reach(near: list[Neighbor], floor: float, reach: float) -> list[Neighbor]:
     near.sort(key=lambda one: (-one.similarity, one.number))
     if not near or near[0].similarity < floor:
         return near[:1]
-    return [one for one in near if one.similarity >= near[0].similarity - margin]
+    return near[:2] + [one for one in near[2:] if one.similarity >= near[0].similarity - reach]
 
 
 def _has_numpy() -> bool:

@@ -22,7 +22,7 @@ MAX_ROWS = 12  # of the table, spread evenly
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verb = verbs.add_parser("calibrate", help="find the best threshold and margin for pairs of questions")
+    verb = verbs.add_parser("calibrate", help="find the caution that suits pairs of your own questions")
     verb.add_argument("pairs", metavar="FILE", help='JSON lines of {"query": "…", "cached": "…", "same": true|false}')
     verb.add_argument(
         "--precision", metavar="X", type=_share, default=0.98, help="the required share of correct hits (default: 0.98)"
@@ -73,18 +73,18 @@ def _print(found: Calibration, by: str) -> None:
     terminal.say(f"{found.queries:,} questions against {found.cached:,} cached ones, compared by {by}")
     if found.left_out:
         terminal.say(f"{quantity(found.left_out, 'pair')} too long to compare and left out")
-    rows = [("", one) for one in _spread(found.frontier)]
-    rows += [("default", found.default), ("threshold alone", found.plain)]
+    rows = [("", f"{one.caution:g}", one) for one in _spread(found.frontier)]
+    rows += [("default", f"{found.default.caution:g}", found.default), ("threshold alone", "", found.plain)]
     terminal.print_table(
-        [(name, *_cells(one)) for name, one in rows],
-        header=("", "threshold", "margin", "hit rate", "hits", "wrong", "precision"),
+        [(name, caution, *_cells(one)) for name, caution, one in rows],
+        header=("", "caution", "hit rate", "hits", "wrong", "precision"),
     )
     if found.proposed is None:
-        terminal.say(f"No setting reaches a precision of {found.precision:g} on one half of the questions: add pairs.")
+        terminal.say(f"No caution reaches a precision of {found.precision:g} on one half of the questions: add pairs.")
         return
-    threshold, margin, queries, hits, wrong = found.proposed
+    caution, queries, hits, wrong = found.proposed
     terminal.say(f"For a precision of {found.precision:g}, chosen on one half of the questions:", heading=True)
-    terminal.say(f"SemanticCache(threshold={threshold:g}, margin={margin:g})")
+    terminal.say(f"cache.caution = {caution:g}")
     terminal.say(
         f"On the other half: {hits:,} hits of {queries:,}, {wrong:,} wrong, {found.proposed.precision:.1%} correct"
     )
@@ -101,8 +101,6 @@ def _spread(rows: tuple[Measurement, ...]) -> list[Measurement]:
 
 def _cells(one: Measurement) -> tuple[str, ...]:
     return (
-        f"{one.threshold:.2f}",
-        f"{one.margin:.2f}",
         f"{one.hit_rate:.1%}",
         f"{one.hits:,}",
         f"{one.wrong:,}",

@@ -68,14 +68,16 @@ class Setting:
         minimum: float | None = None,
         choices: tuple[str, ...] = (),
         also: tuple[str, ...] = (),
+        maximum: float | None = None,
     ) -> None:
         self.key = ""  # set by `declare`
         self.default, self.text, self.role, self.minimum, self.choices = default, text, role, minimum, choices
+        self.maximum = maximum
         self.also = also  # environment variables that are read when ONHAND_<SECTION>_<NAME> is not set
 
     def under(self, key: str) -> Setting:
         """Return the same setting under another key, since there may be several tables of one kind."""
-        same = Setting(self.default, self.text, self.role, self.minimum, self.choices)
+        same = Setting(self.default, self.text, self.role, self.minimum, self.choices, maximum=self.maximum)
         same.key = key
         return same
 
@@ -102,6 +104,8 @@ class Setting:
         words = _ROLE_WORDS.get(self.role, "") or _KIND_WORDS[self.kind]
         if self.kind == "list":
             words = f"a list; each entry {words}" if self.role in _ROLE_WORDS else words
+        if self.maximum is not None:
+            return f"{words} from {self.minimum:g} to {self.maximum:g}"
         return words if self.minimum is None else f"{words}, at least {self.minimum:g}"
 
     def check(self, given: Any) -> object:
@@ -138,7 +142,9 @@ class Setting:
     def _fits_number(self, given: object) -> bool:
         if isinstance(given, bool) or not isinstance(given, int if self.kind == "integer" else int | float):
             return False
-        return float("-inf") < given < float("inf") and (self.minimum is None or given >= self.minimum)  # no NaN
+        least = float("-inf") if self.minimum is None else self.minimum
+        most = float("inf") if self.maximum is None else self.maximum
+        return float("-inf") < given < float("inf") and least <= given <= most  # no NaN
 
     def _check_text(self, given: object) -> str:
         if not isinstance(given, str):
@@ -160,7 +166,7 @@ def _stays_inside(path: str) -> bool:
 
 
 def setting(default: Value, text: str, role: Role = "value", **more: Any) -> Value:
-    """Declare a field of a section; `more` may have `minimum`, `choices`, and other variables that set it (`also`)."""
+    """Declare a field of a section; `more` may have `minimum`, `maximum`, `choices` and other variables (`also`)."""
     return Setting(default, text, role, **more)  # type: ignore[return-value]  # `declare` replaces it by the default
 
 
@@ -289,6 +295,18 @@ class FileIndexSettings(Record):
         "The embedder for semantic search in files: 'none' compares words only and starts fast, 'auto' is the best "
         "installed one.",
         "model",
+    )
+
+
+class CacheSettings(Record):
+    """The semantic cache: how sure it is before it answers from another question."""
+
+    caution: float = setting(
+        0.5,
+        "How similar a cached question must be, and how far ahead of the next one: 0 gives more hits, 1 fewer wrong "
+        "ones. `onhand cache calibrate` finds the number for your own questions.",
+        minimum=0,
+        maximum=1,
     )
 
 
@@ -555,6 +573,7 @@ class Config(Record):
     notes: NotesSettings
     workspace: WorkspaceSettings
     file_index: FileIndexSettings
+    cache: CacheSettings
     agent: AgentSettings
     shell: ShellSettings
     web: WebSettings

@@ -6,6 +6,7 @@ import threading
 from array import array
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,40 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
 
 
 @requirement("cache.margin")
+def test_a_large_lead_makes_up_for_a_little_similarity_unless_a_threshold_is_given() -> None:
+    degrees: dict[str, float] = {
+        "cached question": 0,
+        "something else": 180,
+        "about it": 34,
+        "far off": 36,
+    }  # cos 34° = 0.829
+    cache = SemanticCache(Told(degrees))
+    cache.store("cached question", "x")
+    assert not cache.lookup("about it").hit  # nothing is there to be ahead of
+    cache.store("something else", "y")
+    assert cache.lookup("about it").hit
+    assert not cache.lookup("far off").hit
+    floored = SemanticCache(Told(degrees), threshold=0.85)
+    floored.store("cached question", "x")
+    floored.store("something else", "y")
+    assert floored.lookup("about it").reason == "no cached question is similar enough"
+
+
+@requirement("cache.margin")
+def test_more_caution_never_hits_more() -> None:
+    asked = [f"{'very ' * angle}near" for angle in range(71)]
+    degrees: dict[str, float] = {"a": 0, "b": 70} | {text: float(angle) for angle, text in enumerate(asked)}
+    hits: list[set[int]] = []
+    for caution in (0, 0.25, 0.5, 0.75, 1):
+        cache = SemanticCache(Told(degrees), caution=caution)
+        cache.store("a", 1)
+        cache.store("b", 2)
+        hits.append({angle for angle, text in enumerate(asked) if cache.lookup(text).hit})
+    assert all(bold > careful for bold, careful in pairwise(hits))
+    assert hits[-1]
+
+
+@requirement("cache.margin")
 def test_a_hit_needs_a_margin_over_the_next_question_with_another_answer() -> None:
     cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 60, "which is it": 10, "it": 2}))
     cache.store("the red one", "red")
@@ -105,10 +140,10 @@ def test_a_hit_needs_a_margin_over_the_next_question_with_another_answer() -> No
     cache.store("the blue one", "red")  # the same answer is no rival
     assert cache.lookup("which is it").hit
     assert cache.lookup("it").hit
-    loose = SemanticCache(Told({"a": 0, "b": 20, "c": 9}), margin=0)
-    loose.store("a", 1)
-    loose.store("b", 2)
-    found = loose.lookup("c").entry
+    bold = SemanticCache(Told({"a": 0, "b": 20, "c": 9}), caution=0)
+    bold.store("a", 1)
+    bold.store("b", 2)
+    found = bold.lookup("c").entry
     assert found is not None
     assert found.response == 1
 
@@ -712,7 +747,7 @@ def test_empty_unfinished_or_non_json_answers_are_returned_and_not_stored(value:
         ({"on_persist": 5}, "on_persist must be a function"),
         ({"initial_entries": 5}, "initial_entries must be a list of items that on_persist received"),
         ({"initial_entries": {}}, "initial_entries must be a list"),
-        ({"margin": -0.1}, "the margin must be from 0 to 1"),
+        ({"caution": -0.1}, "the caution must be from 0 to 1"),
         ({"max_entries": -1}, "max_entries must be a whole number"),
         ({"max_entries": True}, "max_entries must be a whole number"),
         ({"ttl_s": 0}, "ttl_s must be more than 0"),

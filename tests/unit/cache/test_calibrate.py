@@ -1,10 +1,10 @@
-"""Calibration of the threshold and margin from pairs of questions."""
+"""Calibration of the caution from pairs of questions."""
 
 from zlib import crc32
 
 import pytest
 
-from onhand.cache.calibrate import Measurement, QuestionPair, _JudgedQuery, _propose, calibrate, read_pairs
+from onhand.cache.calibrate import JudgedQuery, Measurement, QuestionPair, _propose, calibrate, read_pairs
 from onhand.embed.embedder import HashingEmbedder
 from onhand.errors import InputError
 from requirements import requirement
@@ -49,15 +49,16 @@ def test_a_proposal_that_misses_the_precision_on_other_questions_is_reported() -
     assert calibrate(made_up(), precision=0.95).is_reached
 
 
-def test_a_setting_that_reaches_the_precision_by_luck_is_not_proposed() -> None:
-    """Of each hundred hits above 0.8 one is wrong, and of each hundred below it three: 0.98 for all of them."""
-    judged = [_JudgedQuery(half, 0.9, 1.0, True, number >= 10) for half in (0, 1) for number in range(1000)]
-    judged += [_JudgedQuery(half, 0.7, 1.0, True, number >= 30) for half in (0, 1) for number in range(1000)]
-    proposed = _propose(judged, 0.98)
+def test_a_caution_that_reaches_the_precision_by_luck_is_not_proposed() -> None:
+    """Of each hundred hits above 0.88 one is wrong, and of each hundred below it three: 0.98 for all of them."""
+    judged = [JudgedQuery(half, 0.9, None, True, number >= 10) for half in (0, 1) for number in range(1000)]
+    judged += [JudgedQuery(half, 0.86, None, True, number >= 30) for half in (0, 1) for number in range(1000)]
+    proposed = _propose(judged, 0.98, by_words=False)
     assert proposed is not None
-    assert (proposed.threshold, proposed.hits, proposed.wrong) == (0.9, 1000, 10)
+    assert proposed.caution > 0.56  # 0.86 is similar enough up to there
+    assert (proposed.hits, proposed.wrong) == (1000, 10)
     few = [one for number, one in enumerate(judged) if number % 100 == 50]
-    assert _propose(few, 0.98) is not None  # too few for any room: what there is, measured on the other half
+    assert _propose(few, 0.98, by_words=False) is not None  # too few for any room: measured on the other half
 
 
 def test_the_frontier_trades_precision_for_hits_row_by_row() -> None:
@@ -75,7 +76,7 @@ def test_a_bare_threshold_is_measured_for_comparison() -> None:
     assert found.plain.wrong > 0
 
 
-def test_without_a_precise_setting_nothing_is_proposed() -> None:
+def test_without_a_precise_caution_nothing_is_proposed() -> None:
     pairs = [QuestionPair(f"what is thing {name}", f"what is thing {name}", name == "a") for name in "abcdefgh"]
     assert calibrate(pairs, precision=1.0).proposed is None
 
@@ -101,9 +102,9 @@ def test_pairs_of_only_one_kind_are_rejected(pairs: list[QuestionPair], text: st
 
 
 def test_precision_and_hit_rate_are_shares() -> None:
-    assert Measurement(0.8, 0.1, 10, 4, 1).precision == 0.75
-    assert Measurement(0.8, 0.1, 10, 4, 1).hit_rate == 0.4
-    assert (Measurement(0.8, 0.1, 0, 0, 0).precision, Measurement(0.8, 0.1, 0, 0, 0).hit_rate) == (1.0, 0.0)
+    assert Measurement(0.5, 10, 4, 1).precision == 0.75
+    assert Measurement(0.5, 10, 4, 1).hit_rate == 0.4
+    assert (Measurement(0.5, 0, 0, 0).precision, Measurement(0.5, 0, 0, 0).hit_rate) == (1.0, 0.0)
 
 
 def test_pairs_are_read_from_lines_and_bad_lines_are_reported() -> None:

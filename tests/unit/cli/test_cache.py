@@ -29,10 +29,10 @@ def test_a_table_and_a_proposal_are_printed(run: Run, pairs: str) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0] == "80 questions against 40 cached ones, compared by words"
-    assert lines[1].split() == ["threshold", "margin", "hit", "rate", "hits", "wrong", "precision"]
+    assert lines[1].split() == ["caution", "hit", "rate", "hits", "wrong", "precision"]
     assert any(line.startswith("default  ") for line in lines)
     assert any(line.startswith("threshold alone") for line in lines)
-    assert any(line.startswith("SemanticCache(threshold=") for line in lines)
+    assert any(line.startswith("cache.caution = ") for line in lines)
     assert lines[-1].startswith("On the other half: ")
 
 
@@ -40,7 +40,7 @@ def test_programs_get_json(run: Run, pairs: str) -> None:
     done = run("cache", "calibrate", pairs, "--embedder", "hashing", "--json")
     found = json.loads(done.out)
     assert (found["queries"], found["cached"]) == (80, 40)
-    assert found["default"]["threshold"] == 0.85
+    assert found["default"]["caution"] == 0.5
     assert {"hits", "wrong", "precision", "hit_rate"} <= found["frontier"][0].keys()
 
 
@@ -62,4 +62,4 @@ def test_where_nothing_is_precise_enough_that_is_said(run: Run, project: Path) -
     lines = [{"query": f"what is {name}", "cached": f"what is {name}", "same": name == "a"} for name in "abcdefgh"]
     (project / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     done = run("cache", "calibrate", "pairs.jsonl", "--embedder", "none", "--precision", "1")
-    assert done.out.splitlines()[-1].startswith("No setting reaches a precision of 1")
+    assert done.out.splitlines()[-1].startswith("No caution reaches a precision of 1")
