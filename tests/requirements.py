@@ -537,6 +537,7 @@ grpc.client own A typed client returns the Index's own types.
 grpc.observability own Logs, spans and metrics carry request ids and no query text.
 grpc.fuzz own No mutated message crashes the server.
 grpc.serve-command own onhand serve --grpc answers until a signal, inside of any event loop, and is configured in [grpc].
+grpc.workers own onhand serve --grpc --workers N serves one port with N processes: each sees every write at once, a crashed one starts again, and all end with the parent.
 grpc.writes own Documents are stored in a stream of batches and deleted; acknowledged writes are durable, and statistics show what is stored.
 grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.

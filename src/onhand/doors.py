@@ -83,8 +83,11 @@ def profile_problems(project: Project, name: str, surface: "Surface") -> list[st
     return [*problems, *(surface.find_problems() if isinstance(surface, Gateway) else ())]
 
 
-def grpc_server(project: Project) -> "GrpcServer":
-    """Return the search service over the documents. Writes use a separate connection, so that searches do not wait."""
+def grpc_server(project: Project, shares_port: bool = False) -> "GrpcServer":
+    """Return the search service over the documents. Writes use a separate connection, so that searches do not wait.
+
+    With `shares_port`, other processes may listen on the same port, and calls are distributed among them.
+    """
     from onhand.grpc import GrpcServer, ServerSettings
 
     settings = project.config.grpc
@@ -102,6 +105,7 @@ def grpc_server(project: Project) -> "GrpcServer":
         max_in_flight=settings.max_in_flight,
         max_message_bytes=settings.max_message_bytes,
         log_queries=settings.log_queries,
+        shares_port=shares_port,
     )
     return GrpcServer(project.documents, writer, limits, telemetry)
 

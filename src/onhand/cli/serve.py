@@ -11,18 +11,19 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
-from onhand.cli.parser import Parser
+from onhand.cli.parser import Parser, whole_number
 from onhand.doors import grpc_server, mcp_surface, profile_problems
-from onhand.errors import ConfigError, MissingExtra
+from onhand.errors import ConfigError, InputError, MissingExtra
 from onhand.net import ListenAddress, is_loopback, parse_listen_address, read_token
 from onhand.serving import handle_stop_signals, run_until_stopped
+from onhand.worker_processes import MAX_WORKERS, Lifeline, describe_workers, reserve_port, run_workers
 
 if TYPE_CHECKING:
     from onhand.mcp.http import Endpoint
@@ -50,6 +51,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--profile", metavar="NAME", help="serve only what belongs to this profile of the configuration, over MCP"
     )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=whole_number(1, MAX_WORKERS),
+        help="serve with N processes on the same port, one for each core (default: 1)",
+    )
+    parser.add_argument("--worker", nargs=2, type=int, help=argparse.SUPPRESS)  # its number and its lifeline
     parser.add_argument("--db", metavar="PATH", help="the database file (default: documents.path)")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
 
@@ -59,20 +67,87 @@ def run(arguments: argparse.Namespace) -> int:
     db = None if arguments.db is None else os.path.abspath(arguments.db)
     project = open_project(arguments.root, {"documents.path": db})
     if arguments.grpc is None and arguments.http is None:
+        if arguments.workers:
+            raise InputError("--workers needs --http or --grpc: standard input and output have a single client")
         surface = _open_surface(project, arguments.profile or "", is_stdio=True)
         import anyio
 
         from onhand.mcp import stdio
 
         return anyio.run(run_until_stopped, stdio.serve(surface))
-    asyncio.run(_serve(project, arguments))
+    if (arguments.workers or 1) > 1:
+        return _serve_with_workers(project, arguments)
+    asyncio.run(_serve(project, arguments, Door(*arguments.worker) if arguments.worker else Door()))
     return 0
 
 
-async def _serve(project: Project, arguments: argparse.Namespace) -> None:
+class Door:
+    """How a process announces what it serves: to the user or, if it is a worker, to its parent."""
+
+    def __init__(self, number: int = 0, lifeline: int | None = None) -> None:
+        self.number = number  # of a worker, from 1; 0 for the only process
+        self._lifeline = None if lifeline is None else Lifeline(lifeline)
+
+    @property
+    def shares_port(self) -> bool:
+        return self._lifeline is not None
+
+    def announce(self, text: str) -> None:
+        """Tell the user what is open; for workers their parent does."""
+        if self._lifeline is None:
+            terminal.complain(f"onhand: {text}")
+
+    def warn(self, problems: Iterable[str]) -> None:
+        """Print warnings, which are the same for all workers, once."""
+        if self.number <= 1:
+            terminal.warn(problems)
+
+    def begin(self) -> None:
+        """Begin to watch whether the parent is still there."""
+        if self._lifeline:
+            self._lifeline.watch()
+
+    def open(self) -> None:
+        """Tell the parent that all is open."""
+        if self._lifeline:
+            self._lifeline.announce_ready()
+
+
+def _serve_with_workers(project: Project, arguments: argparse.Namespace) -> int:
+    """Serve with several processes until a signal arrives."""
+    words, announcements, reserved = ["serve"], [], []
+    if arguments.http is not None:
+        raise InputError("--workers is for --grpc: serve MCP over HTTP by a command of its own, without --workers")
+    if arguments.grpc is not None:
+        port, address = reserve_port(parse_listen_address(arguments.grpc, _default_grpc_port()))
+        reserved.append(port)
+        words += ["--grpc", str(address)]
+        announcements.append(f"serving gRPC on {address}")
+    for option in ("db", "root"):
+        if value := getattr(arguments, option):
+            words += [f"--{option}", value]
+
+    def command(number: int, lifeline: int) -> list[str]:
+        return [sys.executable, "-P", "-m", "onhand", *words, "--worker", str(number), str(lifeline)]
+
+    def announce() -> None:
+        terminal.complain(f"onhand: {describe_workers(arguments.workers)}")
+        for line in announcements:
+            terminal.complain(f"onhand: {line}")
+
+    grace_s = project.config.grpc.shutdown_s
+    project.close()
+    try:
+        return asyncio.run(run_workers(arguments.workers, command, announce, terminal.complain, grace_s))
+    finally:
+        for port in reserved:
+            port.close()
+
+
+async def _serve(project: Project, arguments: argparse.Namespace, door: Door) -> None:
     """Serve over HTTP, gRPC or both in one process."""
     if arguments.http is None:
-        await serve_grpc(project, arguments.grpc)
+        await serve_grpc(project, arguments.grpc, door)
         return
     surface = _open_surface(project, arguments.profile or "")
     from onhand.mcp import http
@@ -91,7 +166,7 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
         await http.serve(surface, address, token, _announce, limits, profiles)
         return
 
-    async with open_grpc_door(project, arguments.grpc):
+    async with open_grpc_door(project, arguments.grpc, door):
         await http.serve(surface, address, token, _announce, limits, profiles)  # a signal stops this server first
 
 
@@ -130,30 +205,36 @@ def _announce(url: str) -> None:
     terminal.complain(f"onhand: serving MCP at {url}")
 
 
-async def serve_grpc(project: Project, address: str) -> None:
+async def serve_grpc(project: Project, address: str, door: Door) -> None:
     """Serve until a signal arrives, then finish the calls that have begun."""
     ended = asyncio.Event()
     with handle_stop_signals(lambda _: ended.set()):
-        async with open_grpc_door(project, address):
+        door.begin()
+        async with open_grpc_door(project, address, door):
+            door.open()
             await ended.wait()
 
 
-@asynccontextmanager
-async def open_grpc_door(project: Project, address: str) -> AsyncIterator[None]:
-    """Serve gRPC in the current event loop while this context is open."""
+def _default_grpc_port() -> int:
     try:
         from onhand.grpc import DEFAULT_PORT
     except ModuleNotFoundError as error:
         raise MissingExtra("search over gRPC", "grpc") from error
-    host, port = parse_listen_address(address, DEFAULT_PORT)
+    return DEFAULT_PORT
+
+
+@asynccontextmanager
+async def open_grpc_door(project: Project, address: str, door: Door) -> AsyncIterator[None]:
+    """Serve gRPC in the current event loop while this context is open."""
+    host, port = parse_listen_address(address, _default_grpc_port())
     settings = project.config.grpc
-    server = grpc_server(project)
-    with _log_to_stderr() as start_logging, _serve_metrics(settings.metrics):
+    server = grpc_server(project, door.shares_port)
+    with _log_to_stderr() as start_logging, _serve_metrics(settings.metrics, door):
         bound = await server.start(host, port)
         try:
             if not is_loopback(host) and not settings.tls_cert:
-                terminal.warn(["tokens and documents are sent unencrypted; set grpc.tls_cert and grpc.tls_key"])
-            terminal.complain(f"onhand: serving gRPC on {ListenAddress(host, bound)}")
+                door.warn(["tokens and documents are sent unencrypted; set grpc.tls_cert and grpc.tls_key"])
+            door.announce(f"serving gRPC on {ListenAddress(host, bound)}")
             start_logging()
             yield
         finally:
@@ -162,14 +243,15 @@ async def open_grpc_door(project: Project, address: str) -> AsyncIterator[None]:
 
 
 @contextmanager
-def _serve_metrics(address: str) -> Iterator[None]:
+def _serve_metrics(address: str, door: Door) -> Iterator[None]:
+    """Serve the metrics of this process; the first worker does so at the port that was set, and others above it."""
     if not address:
         yield
         return
     from onhand.grpc.telemetry import DEFAULT_PORT, serve_metrics
 
     host, port = parse_listen_address(address, DEFAULT_PORT)
-    server, bound = serve_metrics(host, port)
+    server, bound = serve_metrics(host, port + max(0, door.number - 1) if port else 0)
     terminal.complain(f"onhand: metrics at http://{ListenAddress(host, bound)}/metrics")
     try:
         yield

@@ -139,6 +139,7 @@ class ServerSettings(NamedTuple):
     max_in_flight: int = 64  # searches that run or wait for a thread
     max_message_bytes: int = 4 * 1024 * 1024
     log_queries: bool = False
+    shares_port: bool = False  # with other processes of this user
 
 
 class GrpcServer:
@@ -238,7 +239,7 @@ def _options(settings: ServerSettings) -> list[tuple[str, int]]:
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
-        ("grpc.so_reuseport", 0),  # or another process could receive some of the calls
+        ("grpc.so_reuseport", int(settings.shares_port)),  # else another process could receive some of the calls
     ]
 
 

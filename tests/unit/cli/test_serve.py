@@ -9,7 +9,7 @@ import pytest
 from mail import mails
 from onhand import config, open_index
 from onhand.cli.main import main
-from onhand.cli.serve import open_grpc_door
+from onhand.cli.serve import Door, open_grpc_door
 from onhand.grpc import AsyncClient
 from onhand.project import Project, load_config
 from requirements import requirement
@@ -40,7 +40,7 @@ def test_it_runs_in_a_loop_that_serves_something_else_too(project: Path, capsys:
 
     async def both() -> tuple[bytes, str]:
         other = await asyncio.start_server(echo, "127.0.0.1", 0)
-        async with other, open_grpc_door(Project(load_config()), "127.0.0.1:0"):
+        async with other, open_grpc_door(Project(load_config()), "127.0.0.1:0", Door()):
             reader, writer = await asyncio.open_connection(*other.sockets[0].getsockname())
             writer.write(b"hello\n")
             address = capsys.readouterr().err.split("serving gRPC on ")[1].split()[0]

@@ -1,0 +1,162 @@
+"""Several processes on one port: real workers, real signals, real crashes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from grpc_serving import keyword, raw_channel
+from mail import mails
+from onhand import Document, open_index
+from onhand.grpc import Client
+from onhand.processes import descendants
+from requirements import requirement
+
+PATIENCE_S = 100
+CONNECTIONS = 12  # the kernel chooses a worker for each; that all of them reach the same one is unlikely
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    with open_index(tmp_path / ".onhand" / "documents.db", embedder=None) as index:
+        index.put(mails())
+    return tmp_path
+
+
+@pytest.fixture
+def quiet(environ: dict[str, str]) -> dict[str, str]:
+    return {**environ, "ONHAND_DOCUMENTS_EMBEDDER": "none", "ONHAND_GRPC_WRITES": "true", "PYTHONUNBUFFERED": "1"}
+
+
+class Server:
+    """`onhand serve` with workers."""
+
+    def __init__(self, process: "subprocess.Popen[str]", address: str) -> None:
+        self.process = process
+        self.address = address
+
+    def workers(self) -> list[int]:
+        return [one for one in descendants(self.process.pid) if is_alive(one)]
+
+    def next_line(self, part: str) -> str:
+        assert self.process.stderr is not None
+        return next(line for line in self.process.stderr if part in line)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+@contextmanager
+def served(where: Path, environ: dict[str, str], *words: str) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onhand", "serve", *words],
+        cwd=where,
+        env=environ,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert process.stderr is not None
+    try:
+        line = next((line for line in process.stderr if line.startswith("onhand: serving ")), "")
+        assert line, "the server did not start"
+        yield Server(process, line.split()[-1])
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+
+
+@requirement("grpc.workers")
+def test_every_worker_sees_a_write_at_once_and_all_end_with_the_parent(project: Path, quiet: dict[str, str]) -> None:
+    with served(project, quiet, "--grpc", "127.0.0.1:0", "--workers", "2") as server:
+        assert len(server.workers()) == 2
+        with Client(server.address) as client:
+            for number in range(3):
+                client.put([Document(f"new{number}", text=f"unheard{number} of")])
+                for _ in range(CONNECTIONS):
+                    with raw_channel(server.address) as channel:
+                        assert [hit.document_id for hit in keyword(channel, f"unheard{number}").hits] == [
+                            f"new{number}"
+                        ]
+        workers = server.workers()
+        server.process.send_signal(signal.SIGINT)
+        server.process.communicate(timeout=PATIENCE_S)
+        assert server.process.returncode == 0
+        assert not any(map(is_alive, workers))
+
+
+@requirement("grpc.workers")
+def test_a_worker_that_was_killed_starts_again_and_none_outlives_a_killed_parent(
+    project: Path, quiet: dict[str, str]
+) -> None:
+    with served(project, quiet, "--grpc", "127.0.0.1:0", "--workers", "2") as server:
+        os.kill(server.workers()[0], signal.SIGKILL)
+        assert "was killed by signal 9; it starts again in 0.5 s" in server.next_line("was killed")
+        for _ in range(CONNECTIONS):  # the other one serves meanwhile
+            with raw_channel(server.address) as channel:
+                assert keyword(channel, "projections").hits
+        server.next_line('"started"')
+        workers = server.workers()
+        assert len(workers) == 2
+        server.process.kill()
+        server.process.wait(PATIENCE_S)
+        wait_until(lambda: not any(map(is_alive, workers)))
+
+
+@requirement("grpc.workers")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--grpc", "127.0.0.1:0", "--workers", "0"], "'0' is not a whole number from 1 to 256"),
+        (["--workers", "2"], "--workers needs --http or --grpc"),
+        (["--grpc", "0.0.0.0:0", "--workers", "2"], "needs a token"),
+    ],
+)
+def test_what_workers_cannot_serve_is_said_once(
+    project: Path, quiet: dict[str, str], words: list[str], said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "onhand", "serve", *words],
+        cwd=project,
+        env=quiet,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert done.stderr.count(said) == 1
+
+
+@requirement("grpc.workers")
+def test_a_port_of_another_server_is_not_shared(project: Path, quiet: dict[str, str]) -> None:
+    with served(project, quiet, "--grpc", "127.0.0.1:0", "--workers", "2") as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "onhand", "serve", "--grpc", server.address, "--workers", "2"],
+            cwd=project,
+            env=quiet,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "choose another port" in done.stderr
