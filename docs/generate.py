@@ -119,7 +119,8 @@ def arguments(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def shown_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    return (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
+    hidden = argparse._HelpAction
+    return (one for one in parser._actions if not isinstance(one, hidden) and one.help != argparse.SUPPRESS)
 
 
 def names(action: argparse.Action) -> str:

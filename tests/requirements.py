@@ -562,6 +562,7 @@ mcp.same-json own The JSON of a tool's result over MCP is what the command line 
 mcp.annotations own Every tool of ours declares correctly whether it only reads, destroys, may be repeated and reaches other machines.
 mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
+mcp.http-workers own onhand serve --http --workers N serves one port with N processes, and a session is found whichever of them receives its requests.
 mcp.http-limits own Over HTTP, clients that are silent, slow or open too much are closed and keep no others out.
 mcp.http-latency own Over HTTP, no connection that we accept or make waits to send; the latency is measured as a ratio.
 mcp.upstream-limits own A response that is too long, too deep or endless costs its caller an error at once, and nobody else.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import rawmcp
 from grpc_serving import keyword, raw_channel
 from mail import mails
 from onhand import Document, open_index
@@ -19,6 +20,7 @@ from onhand.processes import descendants
 from requirements import requirement
 
 PATIENCE_S = 100
+TOKEN = "a-token-that-nobody-guesses"
 CONNECTIONS = 12  # the kernel chooses a worker for each; that all of them reach the same one is unlikely
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -113,9 +115,8 @@ def test_a_worker_that_was_killed_starts_again_and_none_outlives_a_killed_parent
         for _ in range(CONNECTIONS):  # the other one serves meanwhile
             with raw_channel(server.address) as channel:
                 assert keyword(channel, "projections").hits
-        server.next_line('"started"')
+        wait_until(lambda: len(server.workers()) == 2)
         workers = server.workers()
-        assert len(workers) == 2
         server.process.kill()
         server.process.wait(PATIENCE_S)
         wait_until(lambda: not any(map(is_alive, workers)))
@@ -160,3 +161,63 @@ def test_a_port_of_another_server_is_not_shared(project: Path, quiet: dict[str, 
         )
     assert done.returncode == 2
     assert "choose another port" in done.stderr
+
+
+@requirement("mcp.http-workers")
+def test_a_session_is_found_whichever_worker_receives_its_requests() -> None:
+    with rawmcp.over_http("--workers", "2", "--token-env", "A_TOKEN", variables={"A_TOKEN": TOKEN}) as server:
+        authorized = {"Authorization": f"Bearer {TOKEN}"}
+        assert server.send(rawmcp.initialize()).status == 401
+        ids = [server.send(rawmcp.initialize(), authorized).headers["mcp-session-id"] for _ in range(CONNECTIONS)]
+        assert {session_id.partition("-")[0] for session_id in ids} == {"1", "2"}
+        for session_id in ids:
+            session = {**authorized, "Mcp-Session-Id": session_id, "MCP-Protocol-Version": rawmcp.VERSION}
+            assert server.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, session).status == 202
+            called = server.send(
+                rawmcp.request("tools/call", 1, name="context_search", arguments={"query": "rollback"}), session
+            )
+            assert "Rolling back" in called.messages[0]["result"]["content"][0]["text"]
+            assert server.send(None, session, method="DELETE").status == 200
+            assert server.send(rawmcp.request("tools/list", 2), session).status == 404
+        for unknown in ("9-0123", "../1-0123", f"1-{'0' * 32}", f"2-{'0' * 32}", "0123"):
+            session = {**authorized, "Mcp-Session-Id": unknown, "MCP-Protocol-Version": rawmcp.VERSION}
+            assert server.send(rawmcp.request("tools/list", 2), session).status == 404
+
+
+@requirement("mcp.http-workers")
+def test_only_the_sessions_of_a_worker_that_crashed_are_lost() -> None:
+    with rawmcp.over_http("--workers", "2") as server:
+        ids = [server.send(rawmcp.initialize()).headers["mcp-session-id"] for _ in range(CONNECTIONS)]
+        first = next(one for one in descendants(server.process.pid) if b"--worker\x001\x00" in command_line(one))
+        os.kill(first, signal.SIGKILL)
+        assert any("starts again" in line for line in server.process.stderr)
+        found = {
+            session_id: server.send(
+                rawmcp.request("tools/list", 1),
+                {"Mcp-Session-Id": session_id, "MCP-Protocol-Version": rawmcp.VERSION},
+            ).status
+            for session_id in ids
+        }
+        assert found == {session_id: 404 if session_id.startswith("1-") else 200 for session_id in ids}
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@requirement("mcp.http-workers")
+def test_workers_do_not_serve_over_mcp_what_one_process_keeps(project: Path, quiet: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "onhand", "serve", "--http", "127.0.0.1:0", "--workers", "2"],
+        cwd=project,
+        env={**quiet, "ONHAND_SHELL_ENABLED": "true"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "background jobs of the shell" in done.stderr

@@ -11,8 +11,9 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from onhand.cli.parser import Parser, whole_number
 from onhand.doors import grpc_server, mcp_surface, profile_problems
 from onhand.errors import ConfigError, InputError, MissingExtra
 from onhand.net import ListenAddress, is_loopback, parse_listen_address, read_token
+from onhand.project import require_mcp
 from onhand.serving import handle_stop_signals, run_until_stopped
 from onhand.worker_processes import MAX_WORKERS, Lifeline, describe_workers, reserve_port, run_workers
 
@@ -58,6 +60,7 @@ def add_arguments(parser: Parser) -> None:
         help="serve with N processes on the same port, one for each core (default: 1)",
     )
     parser.add_argument("--worker", nargs=2, type=int, help=argparse.SUPPRESS)  # its number and its lifeline
+    parser.add_argument("--worker-sockets", help=argparse.SUPPRESS)
     parser.add_argument("--db", metavar="PATH", help="the database file (default: documents.path)")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
 
@@ -69,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.grpc is None and arguments.http is None:
         if arguments.workers:
             raise InputError("--workers needs --http or --grpc: standard input and output have a single client")
-        surface = _open_surface(project, arguments.profile or "", is_stdio=True)
+        surface = _open_surface(project, arguments.profile or "", Door(), is_stdio=True)
         import anyio
 
         from onhand.mcp import stdio
@@ -115,33 +118,52 @@ class Door:
 
 def _serve_with_workers(project: Project, arguments: argparse.Namespace) -> int:
     """Serve with several processes until a signal arrives."""
-    words, announcements, reserved = ["serve"], [], []
-    if arguments.http is not None:
-        raise InputError("--workers is for --grpc: serve MCP over HTTP by a command of its own, without --workers")
-    if arguments.grpc is not None:
-        port, address = reserve_port(parse_listen_address(arguments.grpc, _default_grpc_port()))
-        reserved.append(port)
-        words += ["--grpc", str(address)]
-        announcements.append(f"serving gRPC on {address}")
-    for option in ("db", "root"):
-        if value := getattr(arguments, option):
-            words += [f"--{option}", value]
+    words, announcements = ["serve"], []
+    with ExitStack() as stack:
+        if arguments.grpc is not None:
+            port, address = reserve_port(parse_listen_address(arguments.grpc, _default_grpc_port()))
+            stack.enter_context(port)
+            words += ["--grpc", str(address)]
+            announcements.append(f"serving gRPC on {address}")
+        if arguments.http is not None:
+            _refuse_state(project)
+            require_mcp()
+            from onhand.mcp import http
 
+            port, address = reserve_port(parse_listen_address(arguments.http, http.DEFAULT_PORT))
+            stack.enter_context(port)
+            sockets = stack.enter_context(TemporaryDirectory(prefix="onhand-"))
+            words += ["--http", str(address), "--worker-sockets", sockets]
+            profiles = () if arguments.profile else project.config.profiles
+            paths = [http.PATH, *(f"{http.PATH}/p/{name}" for name in profiles)]
+            announcements += [f"serving MCP at http://{address}{path}" for path in paths]
+        for option in ("token_env", "profile", "db", "root"):
+            if value := getattr(arguments, option):
+                words += [f"--{option.replace('_', '-')}", value]
+        return _run_workers(project, arguments.workers, words, announcements)
+
+
+def _refuse_state(project: Project) -> None:
+    """Raise InputError if something is served over MCP that is kept in one process."""
+    kept = "connections to upstream servers are" if project.has_servers else ""
+    if project.config.shell.enabled:
+        kept = "background jobs of the shell are"
+    if kept:
+        raise InputError(f"--http with --workers is not possible while {kept} served, because one process has them")
+
+
+def _run_workers(project: Project, count: int, words: Sequence[str], announcements: Sequence[str]) -> int:
     def command(number: int, lifeline: int) -> list[str]:
         return [sys.executable, "-P", "-m", "onhand", *words, "--worker", str(number), str(lifeline)]
 
     def announce() -> None:
-        terminal.complain(f"onhand: {describe_workers(arguments.workers)}")
+        terminal.complain(f"onhand: {describe_workers(count)}")
         for line in announcements:
             terminal.complain(f"onhand: {line}")
 
     grace_s = project.config.grpc.shutdown_s
     project.close()
-    try:
-        return asyncio.run(run_workers(arguments.workers, command, announce, terminal.complain, grace_s))
-    finally:
-        for port in reserved:
-            port.close()
+    return asyncio.run(run_workers(count, command, announce, terminal.complain, grace_s))
 
 
 async def _serve(project: Project, arguments: argparse.Namespace, door: Door) -> None:
@@ -149,33 +171,42 @@ async def _serve(project: Project, arguments: argparse.Namespace, door: Door) ->
     if arguments.http is None:
         await serve_grpc(project, arguments.grpc, door)
         return
-    surface = _open_surface(project, arguments.profile or "")
+    surface = _open_surface(project, arguments.profile or "", door)
     from onhand.mcp import http
 
     address = parse_listen_address(arguments.http, http.DEFAULT_PORT)
     settings = project.config.serve
     variable = arguments.token_env or settings.token_env
-    profiles = [] if arguments.profile else _open_profiles(project, variable)
+    profiles = [] if arguments.profile else _open_profiles(project, variable, door)
     if arguments.profile:
         variable = project.profile(arguments.profile).token_env or variable
     token = read_token(variable)
     limits = http.HttpLimits(
         settings.max_connections, settings.max_sessions, settings.timeout_s, settings.session_idle_s
     )
-    if arguments.grpc is None:
-        await http.serve(surface, address, token, _announce, limits, profiles)
-        return
+    worker = http.WorkerPlace(door.number, arguments.worker_sockets) if arguments.worker_sockets else None
+    waiting = 1 + len(profiles)
 
-    async with open_grpc_door(project, arguments.grpc, door):
-        await http.serve(surface, address, token, _announce, limits, profiles)  # a signal stops this server first
+    def announce(url: str) -> None:
+        nonlocal waiting
+        door.announce(f"serving MCP at {url}")
+        waiting -= 1
+        if not waiting:
+            door.open()
+
+    door.begin()
+    async with AsyncExitStack() as stack:
+        if arguments.grpc is not None:
+            await stack.enter_async_context(open_grpc_door(project, arguments.grpc, door))
+        await http.serve(surface, address, token, announce, limits, profiles, worker)  # a signal stops this first
 
 
-def _open_surface(project: Project, profile: str, is_stdio: bool = False) -> Surface:
+def _open_surface(project: Project, profile: str, door: Door, is_stdio: bool = False) -> Surface:
     surface = mcp_surface(project, profile)
     if project.has_servers:
-        terminal.warn(project.server_list.problems)
+        door.warn(project.server_list.problems)
     if profile:
-        terminal.warn(profile_problems(project, profile, surface))
+        door.warn(profile_problems(project, profile, surface))
     if sys.stdin is not None and sys.stdin.isatty():
         from onhand.cli.introduction import introduce
 
@@ -183,7 +214,7 @@ def _open_surface(project: Project, profile: str, is_stdio: bool = False) -> Sur
     return surface
 
 
-def _open_profiles(project: Project, token_variable: str) -> list[Endpoint]:
+def _open_profiles(project: Project, token_variable: str, door: Door) -> list[Endpoint]:
     """Return all profiles of the configuration, each at a path and with a token of its own."""
     from onhand.mcp.http import PATH, Endpoint
 
@@ -195,14 +226,10 @@ def _open_profiles(project: Project, token_variable: str) -> list[Endpoint]:
                 f"serve.token_env, or serve only the profile with --profile {name}"
             )
         surface = mcp_surface(project, name)
-        terminal.warn(profile_problems(project, name, surface))
+        door.warn(profile_problems(project, name, surface))
         token = read_token(profile.token_env or token_variable)
         endpoints.append(Endpoint(f"{PATH}/p/{name}", surface, token))
     return endpoints
-
-
-def _announce(url: str) -> None:
-    terminal.complain(f"onhand: serving MCP at {url}")
 
 
 async def serve_grpc(project: Project, address: str, door: Door) -> None:

@@ -10,7 +10,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import anyio
@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onhand.errors import InputError
 from onhand.mcp.http_connections import EXTENSION, Connections
 from onhand.mcp.http_sessions import MAX_OPENING, Sessions
+from onhand.mcp.http_workers import WorkerSessions, listen_for_workers
 from onhand.mcp.stdio import MAX_LINE_BYTES, Refusal, parse_message
 from onhand.mcp.surface import Surface, build_server
 from onhand.net import LOOPBACK_HOST, ListenAddress, Token, require_token
@@ -58,6 +59,13 @@ DEFAULT_LIMITS = HttpLimits()
 NO_TOKENS: Mapping[str, str] = {}
 
 
+class WorkerPlace(NamedTuple):
+    """The place of this process among several that serve one port."""
+
+    number: int  # from 1
+    directory: str  # of the sockets through which the workers reach each other
+
+
 class Endpoint(NamedTuple):
     """A surface at a path of its own; clients of it need its token, and no other opens it."""
 
@@ -73,6 +81,7 @@ async def serve(
     announce: Callable[[str], None],
     limits: HttpLimits = DEFAULT_LIMITS,
     profiles: Sequence[Endpoint] = (),
+    worker: WorkerPlace | None = None,
 ) -> None:
     """Serve a surface at PATH and others beside it until a stop signal; `announce` gets each URL when it is open."""
 
@@ -84,9 +93,13 @@ async def serve(
             with handle_stop_signals(lambda number: self.handle_exit(number, None)):
                 yield
 
-    app = application(surface, address.host, token, limits, profiles)
+    app = application(surface, address.host, token, limits, profiles, worker)
     connections = Connections(min(limits.max_connections, _max_sockets()), limits.timeout_s)
-    with _listen(address) as listener:
+    with ExitStack() as stack:
+        listener = stack.enter_context(_listen(address, shares_port=worker is not None))
+        listeners = [listener]
+        if worker:
+            listeners.append(stack.enter_context(listen_for_workers(worker.directory, worker.number)))
         config = uvicorn.Config(
             app,
             http=connections.protocol,
@@ -104,7 +117,7 @@ async def serve(
             announce(f"http://{address._replace(port=listener.getsockname()[1])}{path}")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connections.watch)
-            await Server(config).serve(sockets=[listener])
+            await Server(config).serve(sockets=listeners)
             tasks.cancel_scope.cancel()
 
 
@@ -118,10 +131,12 @@ def _max_sockets() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2
 
 
-def _listen(address: ListenAddress) -> socket.socket:
+def _listen(address: ListenAddress, shares_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server(
+            (address.host, address.port), family=family, backlog=BACKLOG, reuse_port=shares_port
+        )
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot listen on {address}: {reason}; choose another port") from None
@@ -136,6 +151,7 @@ def application(
     token: str = "",
     limits: HttpLimits = DEFAULT_LIMITS,
     profiles: Sequence[Endpoint] = (),
+    worker: WorkerPlace | None = None,
 ) -> ASGIApp:
     """Return surfaces as an ASGI application; InputError if other machines could reach one without a token."""
     endpoints = (Endpoint(PATH, surface, token), *profiles)
@@ -143,7 +159,8 @@ def application(
         require_token(host, endpoint.token, "name the variable that holds it in serve.token_env or by --token-env")
     apps = {endpoint.path: _make_app(endpoint, limits) for endpoint in endpoints}
     tokens = {endpoint.path: endpoint.token for endpoint in endpoints}
-    return Guard(Paths(apps) if profiles else apps[PATH], tokens, host=host)
+    app = Paths(apps) if profiles else apps[PATH]
+    return Guard(WorkerSessions(app, *worker) if worker else app, tokens, host=host)
 
 
 def _make_app(endpoint: Endpoint, limits: HttpLimits) -> ASGIApp:
