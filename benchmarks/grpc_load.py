@@ -55,6 +55,7 @@ HERE = Path(__file__).parent
 PROTO = HERE.parent / "proto" / "onhand" / "search" / "v1"
 ROUND = 25  # calls to one before it is the next one's turn; what is compared is compared within a round
 WARM, WARM_ROUNDS = 5, 8  # calls of each round, and rounds, that are not counted
+ROUNDS = 4  # of load on one process and on workers, in turns; the one that cost least counts
 LEAST_S = 1.0  # of load: less is over before all callers are connected
 
 
@@ -98,10 +99,10 @@ def served(path: Path, clock: Path | None = None, workers: int = 1) -> Iterator[
     program = ["benchmarks.grpc_timed", str(clock)] if clock else ["onhand"]
     command = [sys.executable, "-m", *program, "serve", "--grpc", "127.0.0.1:0", "--db", str(path)]
     command += ["--workers", str(workers)]
-    log = open(path.with_suffix(".log"), "w+", encoding="utf-8")  # noqa: SIM115  # until the end
+    log = open(path.with_suffix(f".log{workers}"), "w+", encoding="utf-8")  # noqa: SIM115  # until the end
     process = subprocess.Popen(command, env=environ, cwd=path.parent, stderr=log)
     try:
-        while "serving gRPC on" not in (said := path.with_suffix(".log").read_text(encoding="utf-8")):
+        while "serving gRPC on" not in (said := path.with_suffix(f".log{workers}").read_text(encoding="utf-8")):
             if process.poll() is not None:
                 sys.exit(said)
             time.sleep(0.05)
@@ -378,15 +379,18 @@ def _print_workers(path: Path, queries: Sequence[str], seconds: float, directory
     for method in METHODS:
         requests = directory / f"{method.name}.json"
         requests.write_text(json.dumps([MessageToDict(method.request(query)) for query in queries]), encoding="utf-8")
-        alone = 0.0
-        for count in (1, workers):
-            with served(path, workers=count) as (pid, address):
-                pids = [pid] if count == 1 else list(descendants(pid))
-                load(program, address, method, requests, 8 * workers, max(seconds / 2, LEAST_S))
-                before = sum(map(cpu_s, pids))
-                it = load(program, address, method, requests, 8 * workers, seconds)
-                each = (sum(map(cpu_s, pids)) - before) * 1000 / it["calls"]
-            alone = alone or each
+        with ExitStack() as opened:
+            servers = {count: opened.enter_context(served(path, workers=count)) for count in (1, workers)}
+            rows: dict[int, list[tuple[float, dict[str, float]]]] = {count: [] for count in servers}
+            for _ in range(ROUNDS + 1):
+                for count, (pid, address) in servers.items():
+                    pids = [pid, *descendants(pid)]
+                    before = sum(map(cpu_s, pids))
+                    it = load(program, address, method, requests, 8 * workers, max(seconds / ROUNDS, LEAST_S))
+                    rows[count].append(((sum(map(cpu_s, pids)) - before) * 1000 / it["calls"], it))
+        alone = min(each for each, _ in rows[1][1:])  # the first round warms
+        for count, rounds in rows.items():
+            each, it = min(rounds[1:], key=lambda one: one[0])
             row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{each:>15.2f}{alone / each:>9.2f}×"
             print(f"{method.name:<18}{count:>10}{row}", flush=True)
 

@@ -119,14 +119,18 @@ class Worker:
 
     @classmethod
     async def start(cls, command: Command, number: int) -> "Worker":
-        """Start a worker in a session of its own, so that Ctrl-C in a terminal reaches only the parent."""
+        """Start a worker in a process group of its own, so that Ctrl-C in a terminal reaches only the parent.
+
+        A session of its own would do that too, but Linux shares its processors between sessions, and on a busy machine
+        workers in others than their clients were left waiting for seconds.
+        """
         lifeline, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
                 *command(number, theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,
+                process_group=0,
             )
         except BaseException:
             lifeline.close()
