@@ -41,8 +41,9 @@ AUTHORS = ["Sarah Chen <sarah@x.org>", "sarah@y.net", "Bob", "", "İpek <i@x.org
 TAGS = ["red", "green", "Blue", ""]
 SCOPES = ["", "one", "two"]
 SAVINGS = [
-    *((search_numpy, name) for name in ("DIRECT_POSTINGS", "FEW_DOCUMENTS", "PROBES", "PROBING_PAYS", "LOOKUP")),
-    *((search_numpy, name) for name in ("PASS", "MAX_KEPT_BYTES", "SAMPLE", "SHORT", "GROUPS", "GROUPS_PER_HIT")),
+    *((search_numpy, name) for name in ("SMALL_INDEX", "DIRECT_POSTINGS", "FEW_DOCUMENTS", "PROBES", "PROBING_PAYS")),
+    *((search_numpy, name) for name in ("LOOKUP", "PASS", "MAX_KEPT_BYTES", "SAMPLE", "SHORT")),
+    *((search_numpy, name) for name in ("GROUPS", "GROUPS_PER_HIT")),
 ]
 IDS = [f"d{number}" for number in range(12)]
 

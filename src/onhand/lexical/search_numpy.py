@@ -1,13 +1,14 @@
 """Evaluate queries with numpy, for an index of any size.
 
-A query with few postings adds up exact scores. Any other query first adds up its rare terms, in 32 bits. As soon as the
-common terms together cannot lift a new document among the best, they are looked up only for the documents found so far
-(MaxScore: Turtle & Flood 1995), and the documents near the best are scored exactly. So a common term is seldom computed
-for all of its documents; when it is, the result is cached.
+In a small index, or with few postings, a query adds up exact scores. Any other query first adds up its rare terms, in
+32 bits. As soon as the common terms together cannot lift a new document among the best, they are looked up only for the
+documents found so far (MaxScore: Turtle & Flood 1995), and the documents near the best are scored exactly. So a common
+term is seldom computed for all of its documents; when it is, the result is cached.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -26,7 +27,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024  # of cached terms: about 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-DIRECT_POSTINGS = 131_072  # a query with at most so many postings adds up all of them, which skipping would not beat
+SMALL_INDEX = 131_072  # docnums; their scores stay in the processor's cache, so skipping documents never pays
+DIRECT_POSTINGS = 32_768  # of a query; in a larger index, one with at most so many adds up all of them
 FEW_DOCUMENTS = 4096  # so many allowed documents are looked up one by one, instead of adding up every posting
 PROBES = 256  # documents that are looked up in all terms, for an early lower bound of the best scores
 PROBING_PAYS = 16_384  # probing is cheaper than adding a term with more postings
@@ -73,7 +75,7 @@ class NumpySearcher:
             return []
         postings = sum([one.term.size for one in terms.values()])
         lookups = postings if allowed is None else len(allowed.docnums) * len(terms)
-        if postings <= DIRECT_POSTINGS and postings <= lookups * LOOKUP:
+        if postings <= self._direct_postings and postings <= lookups * LOOKUP:
             scan_all = postings * PASS > len(self._scores)
             docnums, scores = self._add_all(terms.values(), limit, allowed, scan_all)
         else:
@@ -127,6 +129,10 @@ class NumpySearcher:
     def deleted_docnums(self) -> Array:
         return (~self._columns.mask(self._columns.all_docnums)).nonzero()[0]
 
+    @property
+    def _direct_postings(self) -> int:
+        return sys.maxsize if self._columns.size <= SMALL_INDEX else DIRECT_POSTINGS
+
     @cached_property
     def _weights(self) -> DocumentWeights:
         return document_weights(self._scoring, self._lengths)
@@ -150,6 +156,7 @@ class NumpySearcher:
     def _exact_scores(self, term: NumpyTerm) -> Array:
         """Return the 64-bit score of a term in each document that has it."""
         if term.exact is None:
+            term.docnums = term.docnums.astype(np.intp)  # once, instead of in every look-up by them
             term.exact = self._score(*self._frequencies(term.docnums, term.counts), term.idf)
         return term.exact
 
@@ -268,7 +275,8 @@ class NumpySearcher:
 
     def _read_term(self, name: str) -> NumpyTerm | None:
         docnums, counts = self._columns.read_term(name)
-        return NumpyTerm(docnums, counts, self._weights) if len(docnums) else None
+        is_direct = len(docnums) <= self._direct_postings
+        return NumpyTerm(docnums, counts, self._weights, is_direct) if len(docnums) else None
 
 
 class NumpyColumns:
@@ -423,14 +431,14 @@ def _to_32_bits(values: Any) -> Any:
 class NumpyTerm:
     """The documents that have a term, its frequencies, and its scores."""
 
-    def __init__(self, docnums: Array, counts: Sequence[Array], weights: DocumentWeights) -> None:
+    def __init__(self, docnums: Array, counts: Sequence[Array], weights: DocumentWeights, is_direct: bool) -> None:
         size = self.size = len(docnums)
-        # Ascending; those of a short posting are converted once, instead of in every look-up by them.
-        self.docnums = docnums.astype(np.intp) if size <= DIRECT_POSTINGS else docnums
+        self.docnums = docnums  # ascending
         self.idf = weights.scoring.idf(size)
         self.counts = counts  # for each field
         self.exact: Array | None = None  # 64-bit scores, when they have been needed
         self._weights = weights
+        self._is_direct = is_direct  # whether all of it may be added up
         self._scores: Array | None = None  # 32-bit scores, when they have been computed for all documents
 
     @cached_property
@@ -441,8 +449,9 @@ class NumpyTerm:
     @property
     def bytes(self) -> int:
         """The most memory that it takes."""
-        scores = self.size * (12 if self.size <= DIRECT_POSTINGS else 4)
-        return self.docnums.nbytes + len(self.counts) * self.counts[0].nbytes + scores + 1000
+        # Docnums and scores, both in 32 bits; also both in 64 bits once all of it was added up.
+        numbers = self.size * (20 if self._is_direct else 8)
+        return numbers + len(self.counts) * self.counts[0].nbytes + 1000
 
     def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
         """Add its weighted scores to the sums of its documents, and return their docnums and new sums.

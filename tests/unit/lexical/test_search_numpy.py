@@ -44,6 +44,7 @@ def test_common_and_rare_words_together_find_the_same_as_in_memory(
     memory, store = stores
     # As many times smaller as these documents are fewer than those for which they were chosen.
     for name, value in {
+        "SMALL_INDEX": 0,
         "DIRECT_POSTINGS": 100,
         "FEW_DOCUMENTS": 20,
         "PROBES": 30,
