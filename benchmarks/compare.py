@@ -3,7 +3,8 @@
     python -m benchmarks.compare COMMIT [NAME …] [--runs 5]
 
 NAME is a benchmark and may carry its options in quotes, such as "tool_search --only speed". The commit is checked out
-into a temporary git worktree and runs its own copy of the benchmark with this interpreter. Of every number that a table
+into a temporary git worktree and runs its own copy of the benchmark with this interpreter. Instead of a commit, name
+the directory of a checkout to keep using it, or to let its benchmarks print more digits. Of every number that a table
 prints, the least of all runs is compared, which leaves out most of what other programs on the machine took. A ratio
 above 1 means that this tree takes more. Rows that only one of the two prints are listed without a ratio, and so are
 numbers that are no measurements, such as sizes.
@@ -16,7 +17,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,19 +33,29 @@ Rows = dict[str, list[float]]
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commit", help="what to compare with, as git names it")
+    parser.add_argument("commit", help="what to compare with, as git names it, or a directory")
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME", help=f"default: {', '.join(NAMES)}")
     parser.add_argument("--runs", type=int, default=5, help="how often each is run in each tree")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as directory:
-        older = Path(directory) / "tree"
-        run_git("worktree", "add", "--detach", str(older), options.commit)
-        try:
-            for name in options.names:
-                print_ratios(name, older, options.runs)
-        finally:
-            run_git("worktree", "remove", "--force", str(older))
+    with checkout(options.commit) as older:
+        for name in options.names:
+            print_ratios(name, older, options.runs)
     return 0
+
+
+@contextmanager
+def checkout(commit: str) -> Iterator[Path]:
+    """Yield a directory with the tree of a commit; a directory is used as it is."""
+    if Path(commit).is_dir():
+        yield Path(commit)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Path(directory) / "tree"
+        run_git("worktree", "add", "--detach", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            run_git("worktree", "remove", "--force", str(tree))
 
 
 def run_git(*arguments: str) -> None:

@@ -195,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             peer = peer or row
             built = f"{row.build_s:.1f}" if row.build_s is not None else ""
             print(
-                f"{row.name:<28}{built:>12}{row.p50_ms:>10.2f}{row.p99_ms:>10.2f}"
+                f"{row.name:<28}{built:>12}{row.p50_ms:>10.3f}{row.p99_ms:>10.3f}"
                 f"{row.p50_ms / peer.p50_ms:>8.1f}×{row.p99_ms / peer.p99_ms:>8.1f}×",
                 flush=True,
             )

@@ -193,7 +193,7 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
     for form in ("+slack send", "+get user data", f"server:{tools[0].server} get user data"):
         times = _times(catalog.search, [form] * PEER_QUERIES)
         among = len(catalog.search(form.split()[0], limit=len(tools)).hits)
-        print(f"  {form}: p50 {median(times):.2f}, among {among:,} tools")
+        print(f"  {form}: p50 {median(times):.3f}, among {among:,} tools")
     _warm(tools)
     for number in (HUNDRED, len(tools)):
         _print_session(tools[:number])
@@ -314,7 +314,7 @@ def _times(search: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
 def _print_speed(name: str, built: float, times: Sequence[float], ours: Sequence[float] = ()) -> None:
     middle, late = times[len(times) // 2], times[int(len(times) * 0.99)]
     ratio = f"   {middle / ours[len(ours) // 2]:.1f} × ours" if ours else ""
-    print(f"{name:<16}build {built:>8.0f}   p50 {middle:>8.2f}   p99 {late:>8.2f}{ratio}", flush=True)
+    print(f"{name:<16}build {built:>8.0f}   p50 {middle:>8.3f}   p99 {late:>8.3f}{ratio}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

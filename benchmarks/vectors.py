@@ -130,7 +130,7 @@ def measure(kind: str, matrix: Floats, queries: Floats, directory: str) -> None:
         recall = sum(len(a & b) for a, b in zip(theirs.found, mine.found, strict=True)) / (LIMIT * len(queries))
         name = "none" if share is None else f"{share:.1%}"
         ratio = mine.p50_ms / theirs.p50_ms
-        cells = f"{mine.p50_ms:>11.2f} ms{theirs.p50_ms:>11.2f} ms{ratio:>13.2f}×{1 / ratio:>13.2f}×{recall:>12.4f}"
+        cells = f"{mine.p50_ms:>11.4f} ms{theirs.p50_ms:>11.4f} ms{ratio:>13.2f}×{1 / ratio:>13.2f}×{recall:>12.4f}"
         print(f"{name:<10}{cells}", flush=True)
     vectors.close()
 
