@@ -141,12 +141,22 @@ class NameSet:
     """Names that paths are compared with, fast enough for every file of a workspace. Paths are in lower case."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        lower = [name.lower() for name in names]
-        self._plain = frozenset(name for name in lower if "*" not in name and "/" not in name.rstrip("/"))
-        self._endings = frozenset(name[2:] for name in lower if name.startswith("*."))
-        self._wild = [tuple(name.split("*")) for name in lower if "*" in name and not name.startswith("*.")]
-        self._nested = {"/" + name for name in lower if "/" in name.rstrip("/")}
-        self._last_of_nested = frozenset(name[name.rstrip("/").rindex("/") + 1 :] for name in self._nested)
+        self._plain: set[str] = set()
+        self._endings: set[str] = set()  # of names such as *.pem
+        self._wild: list[tuple[str, str]] = []  # what is before and after the asterisk of any other pattern
+        self._nested: set[str] = set()
+        self._last_of_nested: set[str] = set()
+        for name in map(str.lower, names):  # one pass, because every search waits for it
+            start, star, end = name.partition("*")
+            if "/" in name[:-1]:
+                self._nested.add("/" + name)
+                self._last_of_nested.add(name[name.rindex("/", 0, -1) + 1 :])
+            elif not star:
+                self._plain.add(name)
+            elif not start and end[0] == ".":
+                self._endings.add(end[1:])
+            else:
+                self._wild.append((start, end))
 
     def match(self, name: str, directory: str, is_directory: bool) -> bool:
         """Return whether a name in a directory is in the set; a name with a slash is that of a directory."""
