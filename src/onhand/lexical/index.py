@@ -349,7 +349,7 @@ class LexicalIndex:
         """
         if limit < 1:
             return []
-        docnums = None if among is None else [self._docnums[id] for id in among if id in self._docnums]
+        docnums = None if among is None else [one for one in map(self._docnums.get, among) if one is not None]
         found, ids = self.reader().search(query, limit, filter, docnums), self._ids
         ranked = sorted([(-score, ids[docnum]) for docnum, score in found])
         return [Match(document_id, -negative, ()) for negative, document_id in ranked[:limit]]

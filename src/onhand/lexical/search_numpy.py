@@ -118,7 +118,7 @@ class NumpySearcher:
         return found
 
     def intersect(self, allowed: Allowed | None, docnums: Iterable[int]) -> Allowed:
-        mask = self._columns.mask(np.array(sorted(docnums), dtype=np.intp))
+        mask = self._columns.mask(np.fromiter(docnums, np.intp))
         if allowed is not None:
             mask &= allowed.mask
         return Allowed(mask, mask.nonzero()[0])
