@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="run also what takes many minutes each")
     names = (*TABLES, *LONG) if parser.parse_args(argv).long else TABLES
-    failed = [name for name in names if not measured(name)]
+    failed = [name for name in names if not run_benchmark(name)]
     if names == TABLES:
         print(f"\nnot run, as each takes many minutes (--long): {', '.join(LONG)}")
     if failed:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return bool(failed)
 
 
-def measured(name: str) -> bool:
+def run_benchmark(name: str) -> bool:
     """Run one, and say whether it went well."""
     module = import_module(f"benchmarks.{name}")
     print(f"\n# {(module.__doc__ or '').splitlines()[0]}", flush=True)

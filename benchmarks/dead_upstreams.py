@@ -74,14 +74,14 @@ def _compare(live: list[ServerConfig], dead: list[ServerConfig], name: str, pair
     mixed = [server for pair in zip(dead, live, strict=True) for server in pair]
     ratios = []
     for _ in range(pairs):
-        alone, among = (_measured(servers, window_s) for servers in (live, mixed))
+        alone, among = (_measure(servers, window_s) for servers in (live, mixed))
         ratios.append(among.p95_ms / alone.p95_ms)
         columns = "".join(f"{before:>8.1f}{after:>8.1f}" for before, after in zip(alone, among, strict=True))
         print(f"{name}{columns}{ratios[-1]:>7.2f}x", flush=True)
     print(f"{name}{'median of the ratios':>64}{median(ratios):>7.2f}x, worst {max(ratios):.2f}x", flush=True)
 
 
-def _measured(servers: list[ServerConfig], window_s: float) -> Calls:
+def _measure(servers: list[ServerConfig], window_s: float) -> Calls:
     before = os.times()
     calls = anyio.run(_calls, servers, window_s)
     after = os.times()
@@ -95,7 +95,7 @@ async def _calls(servers: list[ServerConfig], window_s: float) -> Calls:
     async with mcp.Client(build_server(Gateway(registry)), cache=None) as client:
         began = time.perf_counter()
         await client.list_tools()  # which wakes the servers
-        await _listed(registry, live)
+        await _wait_for_lists(registry, live)
         listed_s = time.perf_counter() - began
         took: list[float] = []
         end = time.perf_counter() + window_s
@@ -109,7 +109,7 @@ async def _calls(servers: list[ServerConfig], window_s: float) -> Calls:
         return Calls(listed_s, median(took), took[int(0.95 * len(took))], 0.0)
 
 
-async def _listed(registry: Upstreams, keys: list[str]) -> None:
+async def _wait_for_lists(registry: Upstreams, keys: list[str]) -> None:
     """Wait for the first lists, as a search does."""
     changed = anyio.Event()
 

@@ -71,14 +71,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     directory = Path(arguments.directory)
     if missing := [name for name in arguments.sets if not (directory / name / "qrels.tsv").is_file()]:
         parser.error(f"{directory} has no judged set {missing[0]}: name a directory that has it, or other --sets")
-    sets = {name: _named(name, load(directory / name, arguments.queries)) for name in arguments.sets}
+    sets = {name: _prefix_ids(name, load(directory / name, arguments.queries)) for name in arguments.sets}
     print(f"{'':24}" + "".join(f"{name:>8}" for name in MERGES))
     mixed = {name: Words(judged.documents) for name, judged in sets.items()}
     _print_rows("mixed", {name: (mixed, judged) for name, judged in sets.items()})
     _print_rows("split", {name: (_split(judged.documents), judged) for name, judged in sets.items()})
 
 
-def _named(name: str, judged: JudgedSet) -> JudgedSet:
+def _prefix_ids(name: str, judged: JudgedSet) -> JudgedSet:
     """The set with ids that no other set has."""
     documents = [document._replace(id=f"{name}/{document.id}") for document in judged.documents]
     relevant = {

@@ -60,14 +60,14 @@ class Time(NamedTuple):
     cpu: float
 
 
-def timed(act: Callable[[], object]) -> Time:
+def measure_time(act: Callable[[], object]) -> Time:
     """How long something takes, its child processes included."""
-    began, used = time.perf_counter(), _used()
+    began, used = time.perf_counter(), _cpu_s()
     act()
-    return Time(1000 * (time.perf_counter() - began), 1000 * (_used() - used))
+    return Time(1000 * (time.perf_counter() - began), 1000 * (_cpu_s() - used))
 
 
-def _used() -> float:
+def _cpu_s() -> float:
     whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
@@ -121,7 +121,7 @@ def _print_row(name: str, workspace: Workspace, program: str, pattern: str, limi
     ]
     for act in acts:  # once before it counts: imports, and the system's cache of files
         act()
-    taken = zip(*([timed(act) for act in acts] for _ in range(rounds)), strict=True)
+    taken = zip(*([measure_time(act) for act in acts] for _ in range(rounds)), strict=True)
     ours, theirs = (Time(*map(statistics.median, zip(*times, strict=True))) for times in taken)
     ratios = f"{ours.wall / theirs.wall:5.2f}  {ours.cpu / theirs.cpu:5.2f}"
     print(f"{name:34}{ours.wall:7.1f}  {theirs.wall:7.1f}  {ratios}", flush=True)

@@ -38,7 +38,7 @@ from fastmcp.server.transforms.search import BM25SearchTransform
 
 python, server, tools, searches, rounds = json.loads(sys.argv[1])
 
-async def timed(does):
+async def measure_median(does):
     took = []
     for _ in range(rounds):
         began = time.process_time()
@@ -57,13 +57,13 @@ async def main():
             await client.call_tool("search_tools", {"query": searches[0]})
         async def call():
             await client.call_tool("call_tool", {"name": name, "arguments": {"text": "x"}})
-        print(json.dumps({"search": await timed(search), "call": await timed(call)}))
+        print(json.dumps({"search": await measure_median(search), "call": await measure_median(call)}))
 
 asyncio.run(main())
 """
 
 
-async def timed(does: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
+async def measure_median(does: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
     """The median of the CPU milliseconds of some rounds."""
     took = []
     for _ in range(rounds):
@@ -99,13 +99,13 @@ async def ours() -> dict[str, float]:
 
         for does in (search, call):
             assert not (await does()).is_error
-        found["search"] = await timed(search, 4 * ROUNDS)
-        found["call"] = await timed(call, 4 * ROUNDS)
+        found["search"] = await measure_median(search, 4 * ROUNDS)
+        found["call"] = await measure_median(call, 4 * ROUNDS)
     parameters = StdioServerParameters(command=sys.executable, args=[SERVER, "many", str(TOOLS)])
     async with Client(parameters, cache=None) as direct:
         await direct.list_tools()
         await direct.call_tool("create_issue_0", {"text": "x"})
-        found["direct"] = await timed(lambda: direct.call_tool("create_issue_0", {"text": "x"}), 4 * ROUNDS)
+        found["direct"] = await measure_median(lambda: direct.call_tool("create_issue_0", {"text": "x"}), 4 * ROUNDS)
     return found
 
 

@@ -140,7 +140,7 @@ class Row(NamedTuple):
     p99_ms: float
 
 
-def timed(name: str, search: Search, queries: Sequence[str], build_s: float | None = None) -> Row:
+def time_queries(name: str, search: Search, queries: Sequence[str], build_s: float | None = None) -> Row:
     times = []
     for query in queries:
         start = time.thread_time()
@@ -149,14 +149,14 @@ def timed(name: str, search: Search, queries: Sequence[str], build_s: float | No
     return Row(name, build_s, float(np.percentile(times, 50)), float(np.percentile(times, 99)))
 
 
-def measured(corpus: Corpus, path: Path) -> Iterator[Row]:
+def measure_all(corpus: Corpus, path: Path) -> Iterator[Row]:
     documents, queries = corpus
     if importlib.util.find_spec("tantivy"):
         start = time.process_time()
         search = with_tantivy(documents)
         built = time.process_time() - start
         search(queries[0])
-        yield timed("tantivy", search, queries, built)
+        yield time_queries("tantivy", search, queries, built)
         del search
     else:
         print("tantivy is not installed: multiples are of our own first row")
@@ -166,19 +166,19 @@ def measured(corpus: Corpus, path: Path) -> Iterator[Row]:
         our_file(documents, path)
         built_s = time.process_time() - start
     store = SqliteStore(path)
-    yield timed("ours, first query", ours(store, EVERYTHING), queries[:1], built_s)
-    yield timed("ours, first time", ours(store, EVERYTHING), queries)
-    yield timed("ours", ours(store, EVERYTHING), queries)
+    yield time_queries("ours, first query", ours(store, EVERYTHING), queries[:1], built_s)
+    yield time_queries("ours, first time", ours(store, EVERYTHING), queries)
+    yield time_queries("ours", ours(store, EVERYTHING), queries)
     for name, filter in FILTERS.items():
-        yield timed(f"ours, {name}", ours(store, filter), queries)
+        yield time_queries(f"ours, {name}", ours(store, filter), queries)
     store.close()
     for name, filter in FILTERS.items():
         store = SqliteStore(path)
-        yield timed(f"first time, {name}", ours(store, filter), queries)
+        yield time_queries(f"first time, {name}", ours(store, filter), queries)
         store.close()
     start = time.process_time()
     search = with_fts5(documents)
-    yield timed("FTS5", search, queries[:FTS5_QUERIES], time.process_time() - start)
+    yield time_queries("FTS5", search, queries[:FTS5_QUERIES], time.process_time() - start)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -191,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{options.documents:,} documents{'build s':>22}{'p50 ms':>10}{'p99 ms':>10}{'p50 ×':>9}{'p99 ×':>9}")
     peer: Row | None = None
     with tempfile.TemporaryDirectory() as directory:
-        for row in measured(corpus, options.file or Path(directory) / "documents.db"):
+        for row in measure_all(corpus, options.file or Path(directory) / "documents.db"):
             peer = peer or row
             built = f"{row.build_s:.1f}" if row.build_s is not None else ""
             print(

@@ -57,12 +57,12 @@ def pydantic_ai(kind: str) -> Run:
     from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
 
-    def said(messages: list[Any], info: Any) -> Any:
+    def answer(messages: list[Any], info: Any) -> Any:
         if len(messages) > 1:
             return ModelResponse(parts=[TextPart("done")])
         return ModelResponse(parts=[ToolCallPart("noop", {"n": n}, str(n)) for n in range(CALLS)])
 
-    agent = Agent(FunctionModel(said))
+    agent = Agent(FunctionModel(answer))
 
     async def later(n: int) -> str:
         """Do nothing."""
@@ -135,7 +135,7 @@ FRAMEWORKS: dict[str, Callable[[str], Run]] = {
 }
 
 
-def made(kind: str) -> dict[str, Run]:
+def make_runs(kind: str) -> dict[str, Run]:
     """The frameworks that are installed."""
     found: dict[str, Run] = {}
     for name, make in FRAMEWORKS.items():
@@ -146,7 +146,7 @@ def made(kind: str) -> dict[str, Run]:
     return found
 
 
-def measured(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+def measure(runs: dict[str, Run], rounds: int) -> dict[str, float]:
     """Microseconds of CPU per call, by framework; all of them see the same moments of the machine."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 2):
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{'':<16}{'async':>14}{'sync':>14}   µs of CPU per call, and as a multiple of ours")
     rows: dict[str, dict[str, float]] = {}
     for kind in ("async", "sync"):
-        for name, cost in measured(made(kind), arguments.rounds).items():
+        for name, cost in measure(make_runs(kind), arguments.rounds).items():
             rows.setdefault(name, {})[kind] = cost
     for name, costs in rows.items():
         cells = [f"{cost:8.0f} {cost / rows['onhand'][kind]:4.1f}x" for kind, cost in costs.items()]

@@ -156,7 +156,7 @@ def chain(nodes: int) -> Edges:
     return [(id, [id - 1] if id else []) for id in range(nodes)]
 
 
-def timed(calls: Iterator[Callable[[], Any]]) -> tuple[float, list[Any]]:
+def time_calls(calls: Iterator[Callable[[], Any]]) -> tuple[float, list[Any]]:
     """The median time of a call in milliseconds, and what each gave."""
     times, given = [], []
     for call in calls:
@@ -166,17 +166,17 @@ def timed(calls: Iterator[Callable[[], Any]]) -> tuple[float, list[Any]]:
     return statistics.median(times) * 1000, given
 
 
-def measured(graph: Graph, edges: Edges, updates: int, deep_order: bool) -> dict[str, tuple[float, Any]]:
+def measure_graph(graph: Graph, edges: Edges, updates: int, deep_order: bool) -> dict[str, tuple[float, Any]]:
     nodes = len(edges)
     results: dict[str, tuple[float, Any]] = {}
-    results["add a step"] = timed(partial(graph.add, *edge) for edge in edges)
-    results["update, then ready set"] = timed(partial(graph.done_then_ready, id) for id in range(updates))
-    results["all descendants of the first"] = timed(partial(graph.descendants, 0) for _ in range(3))
-    results["would it be a cycle, worst case"] = timed(
+    results["add a step"] = time_calls(partial(graph.add, *edge) for edge in edges)
+    results["update, then ready set"] = time_calls(partial(graph.done_then_ready, id) for id in range(updates))
+    results["all descendants of the first"] = time_calls(partial(graph.descendants, 0) for _ in range(3))
+    results["would it be a cycle, worst case"] = time_calls(
         partial(graph.would_create_cycle, 0, nodes - 1) for _ in range(3)
     )
     if deep_order:
-        results["topological order"] = timed(graph.topological for _ in range(3))
+        results["topological order"] = time_calls(graph.topological for _ in range(3))
     return results
 
 
@@ -190,7 +190,8 @@ def compare(name: str, edges: Edges, updates: int) -> None:
     print(f"{'':<34}{'onhand':>12}" + "".join(f"{type(peer).__name__.lower():>13}{'ratio':>8}" for peer in peers[1:]))
     # SQLite's levels of a graph with many paths would be counted path by path; its order is shown for the chain.
     found = [
-        measured(peer, edges, updates, deep_order=name == "chain" or not isinstance(peer, Sqlite)) for peer in peers
+        measure_graph(peer, edges, updates, deep_order=name == "chain" or not isinstance(peer, Sqlite))
+        for peer in peers
     ]
     for what, (mine, answers) in found[0].items():
         line = f"{what:<34}{mine:>9.4f} ms"
@@ -223,11 +224,11 @@ def journal(nodes: int, updates: int) -> None:
             def update(id: int, plan: Plan = plan) -> Any:
                 return plan.change(lambda relations: relations.update(str(id), {"status": "done"}))
 
-            took, _ = timed(partial(update, id) for id in range(updates))
+            took, _ = time_calls(partial(update, id) for id in range(updates))
             print(f"  a change {'on the disk' if sync else 'given to the system'}: {took:.3f} ms")
-        read, _ = timed((lambda: Plan(path).read(lambda relations: relations.size)) for _ in range(3))
-        whole, _ = timed((lambda: plan.read(Relations.critical_path)) for _ in range(3))
-        copies, _ = timed((lambda: plan.read(Relations.all)) for _ in range(3))
+        read, _ = time_calls((lambda: Plan(path).read(lambda relations: relations.size)) for _ in range(3))
+        whole, _ = time_calls((lambda: plan.read(Relations.critical_path)) for _ in range(3))
+        copies, _ = time_calls((lambda: plan.read(Relations.all)) for _ in range(3))
         print(f"  read from cold: {read:.0f} ms; critical path: {whole:.0f} ms; copies of all nodes: {copies:.0f} ms")
 
 

@@ -39,7 +39,7 @@ def plain(words: Sequence[str]) -> Callable[[], None]:
     return once
 
 
-def confined(sandbox: Sandbox, policy: Policy, cwd: str) -> Callable[[], None]:
+def run_confined(sandbox: Sandbox, policy: Policy, cwd: str) -> Callable[[], None]:
     def once() -> None:
         code = sandbox.start(policy, Command(TRUE, cwd, ENVIRONMENT, NULL, NULL, NULL)).wait()
         assert code == 0, f"{sandbox.name} ended with {code}"
@@ -83,7 +83,7 @@ def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[s
     policy = workspace_policy(cwd)
     networked = policy._replace(domains=("example.com",))
     rows = {"sh -c true": plain(TRUE), "python -I -S -c pass": plain([sys.executable, "-I", "-S", "-c", "pass"])}
-    rows["shell tool's function, unconfined"] = lambda: _unconfined(cwd)
+    rows["shell tool's function, unconfined"] = lambda: _run_unconfined(cwd)
     missing = []
     bwrap = shutil.which("bwrap")
     if bwrap and os.geteuid() != 0:
@@ -94,19 +94,19 @@ def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[s
         if refusal:
             missing.append(f"{sandbox.name}: {refusal}")
             continue
-        rows[sandbox.name] = confined(sandbox, policy, cwd)
-        rows[f"{sandbox.name}, among {FILES:,} files"] = confined(sandbox, workspace_policy(large), large)
+        rows[sandbox.name] = run_confined(sandbox, policy, cwd)
+        rows[f"{sandbox.name}, among {FILES:,} files"] = run_confined(sandbox, workspace_policy(large), large)
         rows[f"{sandbox.name}, by the shell tool's function"] = through_shell(sandbox, policy, cwd)
         if sandbox.refusal(networked) is None:
-            rows[f"{sandbox.name}, with domains and proxy"] = confined(sandbox, networked, cwd)
+            rows[f"{sandbox.name}, with domains and proxy"] = run_confined(sandbox, networked, cwd)
     return rows, missing
 
 
-def _unconfined(cwd: str) -> None:
+def _run_unconfined(cwd: str) -> None:
     assert run_command("true", cwd=cwd, environment=ENVIRONMENT, start=start_unconfined).ok
 
 
-def measured(rows: dict[str, Callable[[], None]], runs: int) -> dict[str, list[tuple[float, float]]]:
+def measure(rows: dict[str, Callable[[], None]], runs: int) -> dict[str, list[tuple[float, float]]]:
     """For each row and run the milliseconds that passed and those of the CPU."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
     for _ in range(runs):
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         own(cwd)
         fill(os.path.realpath(large))
         rows, missing = rows_of(cwd, os.path.realpath(large))
-        times = measured(rows, arguments.runs)
+        times = measure(rows, arguments.runs)
     base = min(passed for passed, _ in times["sh -c true"])
     print(f"{'':<44}{'median ms':>10}{'least ms':>10}{'ratio':>8}{'CPU ms':>8}")
     for name, taken in times.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.__main__ import BY_ITSELF, LONG, TABLES, measured
+from benchmarks.__main__ import BY_ITSELF, LONG, TABLES, run_benchmark
 
 import onhand
 from onhand.errors import MissingExtra
@@ -344,7 +344,7 @@ def test_a_benchmark_that_finds_a_failure_fails_the_command(
     (tmp_path / "trial.py").write_text(f'"""A trial."""\nimport sys\ndef main(argv): sys.exit({code})\n')
     monkeypatch.setattr("benchmarks.__path__", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "benchmarks.trial", raising=False)
-    assert measured("trial") is went_well
+    assert run_benchmark("trial") is went_well
     monkeypatch.delitem(sys.modules, "benchmarks.trial")
     assert capsys.readouterr().out.startswith("\n# A trial.\n")
 
