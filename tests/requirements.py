@@ -184,6 +184,7 @@ embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures ar
 embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
 embed.weights-are-checked own Packaged weights are verified by hash before use.
 embed.chosen-by-name own An embedder is chosen by name; auto takes the packaged model, or none with the command that installs it; the twin is never automatic.
+embed.models-by-name own A known model is chosen by name, and its pinned file is downloaded, resumed and verified, or taken from a path.
 
 context.directory 000 Context lives in .AGENTS/ at the project's root; the name is configurable.
 context.more-roots own Other roots such as docs/ can be added, recursively, as searchable.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from onhand.corpora.notes import Notes
     from onhand.corpora.rules import Rules
     from onhand.corpora.skills import Skills
+    from onhand.embed.choose import OnDownload
     from onhand.embed.embedder import Embedder
     from onhand.mcp.approvals import Approvals
     from onhand.mcp.servers import ServerConfig, ServerConfigs
@@ -83,15 +84,20 @@ def open(path: str | os.PathLike[str] = ".", *, settings: Mapping[str, object] |
     return Project(load_config(start=os.fspath(path), flags=settings))
 
 
-def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | str | None = "auto") -> Index:
+def open_index(
+    path: str | os.PathLike[str] | None = None,
+    embedder: Embedder | str | None = "auto",
+    on_download: OnDownload | None = None,
+) -> Index:
     """Open an index of documents in a file, which is created if needed, or in memory if there is no path.
 
-    `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder.
+    `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder. `on_download`
+    gets the name of a model that is being downloaded, the bytes so far and, if known, the total.
     """
     from onhand.embed.choose import choose_embedder
     from onhand.store.sqlite import SqliteStore
 
-    available, reason = choose_embedder(embedder)
+    available, reason = choose_embedder(embedder, on_download)
     return Index(MemoryStore() if path is None else SqliteStore(path), available, reason)
 
 
@@ -102,8 +108,9 @@ class Project:
     project has all that the configuration allows.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, on_download: OnDownload | None = None) -> None:
         self.config = config
+        self.on_download = on_download  # shows the progress when the model of an embedder is downloaded
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -212,7 +219,7 @@ class Project:
             raise StoreError(
                 f"{directory} cannot be created, so choose another --db: {describe_fault(error)}"
             ) from None
-        return open_index(self.documents_path, self.config.documents.embedder)
+        return open_index(self.documents_path, self.config.documents.embedder, self.on_download)
 
     @property
     def documents_path(self) -> str:
@@ -264,7 +271,7 @@ class Project:
     def _files_embedder(self) -> tuple[Embedder | None, str | None]:
         from onhand.embed.choose import choose_embedder
 
-        return choose_embedder(self.config.file_index.embedder)
+        return choose_embedder(self.config.file_index.embedder, self.on_download)
 
     def _place_of(self, key: str, path: str, or_else: str = "") -> str:
         """Return the full path of a file or directory to write to; raise ConfigError if it is not allowed."""
@@ -297,7 +304,7 @@ class Project:
         from onhand.cache.cache import open_cache
         from onhand.embed.choose import choose_embedder
 
-        embedder, _ = choose_embedder(self.config.documents.embedder)
+        embedder, _ = choose_embedder(self.config.documents.embedder, self.on_download)
         return open_cache(self._place_of("the cache", CACHE_PATH), embedder, caution=self.config.cache.caution)
 
     # Tools
@@ -516,7 +523,7 @@ class Project:
         from onhand.mcp.secrets import read_secrets
         from onhand.mcp.upstreams import Upstreams
 
-        embedder, _ = choose_embedder(self.config.mcp.embedder)
+        embedder, _ = choose_embedder(self.config.mcp.embedder, self.on_download)
         return Upstreams(
             self.server_list.servers,
             self.approvals,

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+import tiny_bert
 import tiny_gguf
 from loopback import Asked, Reply, serving
+from onhand.embed.bge import BgeEmbedder
 from onhand.embed.cached import CachedEmbedder
 from onhand.embed.embedder import KINDS, Embedder, HashingEmbedder, Kind, cosine
 from onhand.embed.gguf import GgufEmbedder
@@ -52,6 +54,12 @@ def minilm(_: Path) -> Iterator[Embedder]:
 
 
 @contextmanager
+def bge(directory: Path) -> Iterator[Embedder]:
+    pytest.importorskip("onnxruntime", reason="the semantic extra is not installed")
+    yield BgeEmbedder(tiny_bert.write(directory / "tiny.onnx"), tiny_bert.TINY, threads=1)
+
+
+@contextmanager
 def gguf(directory: Path) -> Iterator[Embedder]:
     pytest.importorskip("xllamacpp", reason="the gguf extra is not installed")
     pytest.importorskip("gguf", reason="the package that writes the model is not installed")
@@ -76,7 +84,7 @@ def cached(directory: Path) -> Iterator[Embedder]:
     yield CachedEmbedder(HashingEmbedder(), str(directory))
 
 
-EMBEDDERS: list[Callable[[Path], Any]] = [hashing, minilm, gguf, http, cached]
+EMBEDDERS: list[Callable[[Path], Any]] = [hashing, minilm, bge, gguf, http, cached]
 
 
 @cache
@@ -103,7 +111,7 @@ def test_every_embedder_of_the_package_is_held_to_the_contract() -> None:
     sources = (Path(__file__).parents[2] / "src" / "onhand" / "embed").glob("*.py")
     code = "\n".join(file.read_text("utf-8") for file in sources)
     classes = set(re.findall(r"^class (\w+Embedder)\b", code, re.MULTILINE))
-    ours = (HashingEmbedder, MiniLmEmbedder, GgufEmbedder, HttpEmbedder, CachedEmbedder)
+    ours = (HashingEmbedder, MiniLmEmbedder, BgeEmbedder, GgufEmbedder, HttpEmbedder, CachedEmbedder)
     assert classes == {one.__name__ for one in ours}
     assert len(EMBEDDERS) == len(classes)
 

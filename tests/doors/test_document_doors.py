@@ -44,7 +44,7 @@ def test_python_the_command_line_and_the_tools_agree(
     monkeypatch.chdir(tmp_path)
     at_hand = Concepts() if with_embedder else None
     chosen = (at_hand, None if at_hand else "there is none")
-    monkeypatch.setattr(choose, "choose_embedder", lambda wanted: (None, None) if wanted is None else chosen)
+    monkeypatch.setattr(choose, "choose_embedder", lambda wanted, *_: (None, None) if wanted is None else chosen)
     (tmp_path / ".onhand").mkdir()
     index = open_index(tmp_path / ".onhand/documents.db")
     index.put(mails())

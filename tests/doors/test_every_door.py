@@ -53,7 +53,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The corpus of mail in a file, with an embedder that every door finds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        choose, "choose_embedder", lambda wanted: (None, None) if wanted is None else (Concepts(), None)
+        choose, "choose_embedder", lambda wanted, *_: (None, None) if wanted is None else (Concepts(), None)
     )
     path = tmp_path / "documents.db"
     markup = Document(

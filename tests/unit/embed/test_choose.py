@@ -1,6 +1,7 @@
 """Embedders are chosen by name; errors say what to use instead."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
@@ -9,11 +10,13 @@ from types import ModuleType
 
 import pytest
 
+from onhand.embed.bge import BgeEmbedder
 from onhand.embed.choose import choose_embedder
-from onhand.embed.embedder import HashingEmbedder
+from onhand.embed.embedder import HashingEmbedder, prompts_of
 from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder
 from onhand.embed.http import HttpEmbedder
 from onhand.embed.minilm import MiniLmEmbedder
+from onhand.embed.models import MODELS, model_of_file
 from onhand.errors import InputError, MissingExtra
 from requirements import requirement
 
@@ -66,6 +69,10 @@ def test_auto_is_none_with_the_command_that_would_change_it_where_it_is_not(noth
         ("hashing", HashingEmbedder, "hashing-256"),
         ("gguf", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
         (f"gguf:{DEFAULT_MODEL}", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
+        ("embeddinggemma", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
+        ("multilingual-e5-small", GgufEmbedder, "TwinSunsLLC/multilingual-e5-small-gguf/multilingual-e5-small-q8_0"),
+        ("bge-small", BgeEmbedder, "bge-small-en-v1.5:828e1496"),
+        ("bge-small:/some/model.onnx", BgeEmbedder, "bge-small-en-v1.5:828e1496"),
         ("gguf:hf:own/er/some.gguf", GgufEmbedder, "own/er/some"),
         ("http://localhost:8080#some-model", HttpEmbedder, "some-model"),
         ("https://host/v1?api_key_env=SOME_KEY#text-embedding-3-small", HttpEmbedder, "text-embedding-3-small"),
@@ -108,7 +115,16 @@ def test_none_and_one_of_your_own_are_taken_as_they_are() -> None:
 
 
 @requirement("embed.chosen-by-name")
-@pytest.mark.parametrize(("wanted", "extra"), [("minilm", "semantic"), ("gguf", "gguf"), ("gguf:x.gguf", "gguf")])
+@pytest.mark.parametrize(
+    ("wanted", "extra"),
+    [
+        ("minilm", "semantic"),
+        ("bge-small", "semantic"),
+        ("gguf", "gguf"),
+        ("gguf:x.gguf", "gguf"),
+        ("multilingual-e5-small", "gguf"),
+    ],
+)
 def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
     nothing_installed: None, wanted: str, extra: str
 ) -> None:
@@ -123,6 +139,9 @@ def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
         ("minilmm", "did you mean 'minilm'"),
         ("Auto", "did you mean 'auto'"),
         ("hash", "did you mean 'hashing'"),
+        ("bge_small", "did you mean 'bge-small'"),
+        ("bge-small:", "did you mean 'bge-small'"),
+        ("minilm:/some/path", "did you mean 'minilm'"),
         ("nothing like it", "use auto, none, minilm"),
         ("", "use auto, none, minilm"),
         ("x" * 10_000, "use auto, none, minilm"),
@@ -147,3 +166,25 @@ def test_choosing_imports_no_model() -> None:
         [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=True
     )
     assert done.stdout.split() == []
+
+
+@requirement("embed.models-by-name")
+def test_every_model_of_the_table_can_be_chosen_and_knows_its_dimension_and_prompts(all_installed: None) -> None:
+    for model in MODELS.values():
+        embedder, _ = choose_embedder(model.name)
+        assert embedder is not None
+        assert (embedder.dimension, embedder.prompt_format) == (model.dimension, model.prompts.name)
+        if model.file:
+            assert prompts_of(model.file.address) == model.prompts
+            assert model_of_file(model.file.address) == model
+            assert re.fullmatch("[0-9a-f]{64}", model.file.sha256 or "")
+            assert model.file.size
+
+
+@requirement("embed.models-by-name")
+def test_a_file_of_your_own_is_used_as_the_model_that_it_is_called(all_installed: None, tmp_path: Path) -> None:
+    (tmp_path / "mine.gguf").write_bytes(b"x")
+    embedder, _ = choose_embedder(f"multilingual-e5-small:{tmp_path}/mine.gguf")
+    assert embedder is not None
+    assert (embedder.prompt_format, embedder.dimension) == ("e5", 384)
+    assert embedder.name.startswith("mine:")

@@ -46,6 +46,22 @@ def test_embeddinggemma_is_told_what_a_text_is_for(model: str) -> None:
     assert prompts.name == "embeddinggemma"
 
 
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("intfloat/multilingual-e5-small", "e5"),
+        ("multilingual-e5-large-Q8_0.gguf", "e5"),
+        ("e5-base-v2", "e5"),
+        ("multilingual-e5-large-instruct", "plain"),
+        ("some-e5-model", "plain"),
+        ("BAAI/bge-small-en-v1.5", "bge-en"),
+        ("bge-m3", "plain"),
+    ],
+)
+def test_prompts_are_recognized_by_the_name_of_the_model(model: str, name: str) -> None:
+    assert prompts_of(model).name == name
+
+
 def test_other_models_get_texts_as_they_are() -> None:
     assert prompts_of("all-MiniLM-L6-v2") == PLAIN
     assert PLAIN.add_prefix("{x}", "query") == "{x}"

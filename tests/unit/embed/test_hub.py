@@ -1,6 +1,9 @@
 """A file from a hub is downloaded as a whole or not at all."""
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,7 +114,7 @@ def test_a_wrong_beginning_is_found_and_the_next_try_is_clean(tmp_path: Path, le
     ("wanted", "reply"),
     [
         (WANTED._replace(sha256="0" * 64), Reply(MODEL)),
-        (WANTED._replace(size=len(MODEL) - 1), Reply(MODEL)),
+        (WANTED._replace(sha256="0" * 64, size=len(MODEL)), Reply(MODEL)),
         (WANTED, Reply(MODEL[:-1] + b"?", headers={"X-Linked-Etag": SHA256})),
     ],
 )
@@ -120,6 +123,67 @@ def test_another_file_than_expected_is_not_kept(tmp_path: Path, wanted: HubFile,
         fetch(wanted, str(tmp_path), server.url)
     assert not Path(cache_path(wanted, str(tmp_path))).exists()
     assert all(part.stat().st_size == 0 for part in parts(tmp_path))
+
+
+@requirement("embed.models-by-name")
+def test_a_hub_that_serves_something_else_costs_nothing_of_what_is_there(tmp_path: Path) -> None:
+    wanted = WANTED._replace(sha256=SHA256, size=len(MODEL))
+    part = Path(cache_path(wanted, str(tmp_path)) + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(MODEL[:1_000_000])
+    page = Reply("<p>Log in to this network", headers={"Content-Type": "text/html"})
+    with serving(in_turn(page, hub)) as server:
+        with pytest.raises(EmbedderError, match=r"serves something else as hf:owner.*: 25 bytes of text/html instead"):
+            fetch(wanted, str(tmp_path), server.url)
+        assert part.read_bytes() == MODEL[:1_000_000]
+        assert Path(fetch(wanted, str(tmp_path), server.url)).read_bytes() == MODEL
+    assert server.asked[1].headers["range"] == "bytes=1000000-"
+
+
+@requirement("embed.models-by-name")
+def test_an_interrupt_keeps_what_was_downloaded(tmp_path: Path) -> None:
+    def interrupt(done: int, size: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with serving(hub) as server:
+        with pytest.raises(KeyboardInterrupt):
+            fetch(WANTED, str(tmp_path), server.url, interrupt)
+        (part,) = parts(tmp_path)
+        kept = part.stat().st_size
+        assert 0 < kept < len(MODEL)
+        assert Path(fetch(WANTED, str(tmp_path), server.url)).read_bytes() == MODEL
+    assert server.asked[1].headers["range"] == f"bytes={kept}-"
+
+
+@requirement("embed.models-by-name")
+def test_a_model_that_does_not_fit_on_the_disk_is_not_begun(tmp_path: Path) -> None:
+    huge = WANTED._replace(size=1 << 60, sha256=SHA256)
+    reply = Reply(iter([MODEL]))  # without its length
+    with serving(in_turn(reply)) as server, pytest.raises(EmbedderError, match=r"needs 1,152,.* more bytes.*free"):
+        fetch(huge, str(tmp_path), server.url)
+    assert [part.stat().st_size for part in parts(tmp_path)] == [0]
+
+
+@requirement("embed.models-by-name")
+@pytest.mark.skipif(os.name != "posix", reason="limits of a process's files are those of POSIX")
+def test_a_disk_that_fills_up_keeps_what_was_downloaded(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys\n"
+        "from onhand.embed.hub import HubFile, fetch\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))\n"
+        "fetch(HubFile('owner/repository', 'model.gguf'), sys.argv[1], sys.argv[2])\n"
+    )
+    with serving(hub) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path), server.url],
+            env={"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
+            capture_output=True,
+            text=True,
+        )
+        assert "cannot be saved" in done.stderr.splitlines()[-1]
+        assert "free some space" in done.stderr.splitlines()[-1]
+        assert [part.stat().st_size for part in parts(tmp_path)] == [1_500_000]
+        assert Path(fetch(WANTED, str(tmp_path), server.url)).read_bytes() == MODEL
 
 
 @requirement("embed.gguf")

@@ -10,7 +10,8 @@ import pytest
 
 from onhand.embed import minilm
 from onhand.embed.embedder import cosine
-from onhand.embed.minilm import MiniLmEmbedder, WordPiece, check_weights, read_vocabulary
+from onhand.embed.minilm import MiniLmEmbedder, WordPiece, read_vocabulary
+from onhand.embed.onnx import check_weights
 from onhand.errors import EmbedderError, MissingExtra
 from requirements import requirement
 
