@@ -234,6 +234,7 @@ def _saved(tools: Sequence[CatalogTool], counter: TokenCounter) -> str:
 def _print_session(tools: Sequence[CatalogTool]) -> None:
     """What a session costs to open, and what it then costs where nothing is activated."""
     catalog = opened(tools)
+    gc.collect()  # which would fall into one of two runs otherwise, and take a fifth of this
     begun, session = _timed(partial(_begun, catalog))
     turns, refusals = (_times(do, [tools[0].name] * CALLS) for do in (lambda _: session.begin_turn(), session.refusal))
     print(

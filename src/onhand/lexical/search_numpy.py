@@ -145,9 +145,11 @@ class NumpySearcher:
         for term, weight in weighted:
             added = self._exact_scores(term)
             scores[term.docnums] += added if weight == 1.0 else weight * added
-        least = _best_of_groups(scores, limit) if scan_all and allowed is None else 0.0
+        if scan_all and allowed is not None:
+            scores *= allowed.mask
+        least = _best_of_groups(scores, limit) if scan_all else 0.0
         docnums = _docnums_reaching(weighted, scores, least or 1e-300, scan_all)
-        if allowed is not None:
+        if not scan_all and allowed is not None:
             docnums = docnums[allowed.mask[docnums]]
         values = scores[docnums]
         _reset(weighted, scores, scan_all)
