@@ -41,6 +41,9 @@ DEMONYMS = frozenset(
     tuple(pair.split("/")) for pair in "/n /an /ian /ean /es /ish a/es a/ian a/ean i/ e/ian o/an en/ish ey/ish".split()
 )
 MIN_NAME_CHARS = 4  # before such an ending
+# What a question that begins with one of these asks for: "can I sell it" and "should I sell it" have different answers.
+# Elsewhere they are often the same: "where can I buy it", "where should I buy it".
+MODALS = {"can": "can", "could": "can", "may": "can", "should": "should", "must": "should"}
 # Their two sides cannot be swapped.
 PREPOSITIONS = frozenset("to into onto from than over before after by with via against".split())
 # The words of a group exclude each other.
@@ -139,6 +142,8 @@ _REWRITTEN = (
     (re.compile(r"\b(?:(?i:U\.S\.(?:A\.)?)|USA?\b|America\b)"), "United States"),
     (re.compile(r"\b(?:(?i:U\.K\.)|UK\b|Great Britain\b)"), "United Kingdom"),
     (re.compile(r"\bTVs?\b"), "television"),
+    (re.compile(r"\b(?:an? |one )?decade\b", re.IGNORECASE), "10 years"),
+    (re.compile(r"\b(?:an? |one )?fortnight\b", re.IGNORECASE), "2 weeks"),
 )
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _SENTENCE_ENDS = frozenset(".?!:")
@@ -244,6 +249,7 @@ class Particulars(NamedTuple):
     negated: frozenset[str]  # the stems that negations are followed by, or "" if the order of words hides which
     names: frozenset[str]  # stems of words that are capitalized inside a sentence
     question_words: frozenset[str]
+    modal: str  # the sense of the modal verb that it begins with, or ""
     directions: frozenset[tuple[str, str]]  # the words on both sides of a preposition
     objects: frozenset[tuple[str, str]]  # each preposition with the word after it
     possessors: frozenset[str]
@@ -295,6 +301,7 @@ def particulars(text: str) -> Particulars:
         frozenset(_negated_stems(lower, stems)),
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_question_words(lower)),
+        "" if lower[1:2] == ["you"] else MODALS.get(lower[0] if lower else "", ""),
         frozenset(_directions(lower, stems)),
         frozenset(_objects(lower, stems)),
         possessors - FUNCTION_WORDS - QUESTION_WORDS,
@@ -463,6 +470,8 @@ def _are_one_name(one: str, other: str) -> bool:
 
 
 def _questions_differ(a: Particulars, b: Particulars) -> bool:
+    if a.modal and b.modal and a.modal != b.modal:
+        return True
     return bool(a.question_words and b.question_words) and a.question_words.isdisjoint(b.question_words)
 
 

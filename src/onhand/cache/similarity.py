@@ -89,11 +89,10 @@ class VectorIndex:
         numbers, rows = self._matrix
         query = np.frombuffer(vector, np.float32)
         rough = rows @ query
-        best = float(rough.max())
-        if best < floor - FLOAT32_ERROR:
-            least = best
-        else:
-            least = min(best - reach, float(np.partition(rough, -2)[-2]) if len(rough) > 1 else best)
+        place = int(rough.argmax())
+        best, rough[place] = float(rough[place]), -np.inf
+        least = min(best - reach, float(rough.max())) if best >= floor - FLOAT32_ERROR else best
+        rough[place] = best
         near = np.flatnonzero(rough >= least - 2 * FLOAT32_ERROR)
         exact = (rows[near] * query.astype(np.float64)).sum(axis=1)  # equal rows get equal sums
         return list(zip(numbers[near].tolist(), exact.tolist(), strict=True))

@@ -82,7 +82,7 @@ class BgeEmbedder:
                 onnxruntime = import_onnxruntime(self._known.name)  # fail before anything is downloaded
                 cache, hub_url, on_progress = self._fetching
                 path = self._path or fetch(self._file, cache, hub_url, on_progress)
-                advice = "use the file of the hub" if self._path else "delete it, and it is downloaded again"
+                advice = f"use hf:{self._file.address}" if self._path else "delete it, and it is downloaded again"
                 check_weights(path, self._file.size or 0, self._file.sha256 or "", advice)
                 session = open_session(onnxruntime, lambda: path, path)
                 self._model = _BgeModel(session, WordPiece(read_vocabulary()))

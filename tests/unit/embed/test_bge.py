@@ -47,7 +47,7 @@ def test_a_file_of_your_own_is_used_if_it_is_the_pinned_one(tmp_path: Path) -> N
     mine.write_bytes(WEIGHTS)
     assert len(BgeEmbedder(str(mine), TINY, hub_url="http://127.0.0.1:1").embed(["a text"])) == 1
     mine.write_bytes(WEIGHTS[:-1] + b"?")
-    with pytest.raises(EmbedderError, match=r"mine\.onnx is not the expected file and was not used: use the file of"):
+    with pytest.raises(EmbedderError, match=r"mine\.onnx is not the expected file and was not used: use hf:owner/tiny"):
         BgeEmbedder(str(mine), TINY).embed(["a text"])
 
 
