@@ -58,19 +58,25 @@ else:
         def _complete_values(cls, values, named):
             rest = cls._fields[len(values) :]
             known = {**cls._field_defaults, **named}
-            wrong = [name for name in named if name not in rest] or [name for name in rest if name not in known]
-            if wrong or len(values) > len(cls._fields):
+            try:
+                complete = (*values, *[known[name] for name in rest])
+            except KeyError:
+                complete = ()
+            wrong = [name for name in named if name not in rest]
+            if wrong or len(complete) != len(cls._fields):
+                wrong = wrong or [name for name in rest if name not in known]
                 raise TypeError(
                     f"{cls.__name__} takes {', '.join(cls._fields)}; check {', '.join(wrong) or 'the number of values'}"
                 )
-            return (*values, *(known[name] for name in rest))
+            return complete
 
         @classmethod
         def _make(cls, values):
             return cls(*values)
 
         def _replace(self, **named):
-            return type(self)(**{**self._asdict(), **named})
+            values = [named.pop(name, value) for name, value in zip(self._fields, tuple.__iter__(self), strict=True)]
+            return type(self)(*values, **named)  # what is left of the names makes it fail
 
         def _asdict(self):
             return dict(zip(self._fields, tuple.__iter__(self), strict=True))  # a subclass may iterate over its hits

@@ -9,7 +9,6 @@ from itertools import chain
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_to_all, parse_decimal, positive, whole_number
 from onhand.document import Document, Filter, from_microseconds
-from onhand.errors import InputError
 from onhand.text import quantity
 
 TYPE_CHECKING = False
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from onhand.store.store import Tally
 
 MAX_PROBLEMS = 20  # more would push the summary out of sight
+SHOWN_EVERY = 32  # documents that are read: showing the progress of each would cost more than reading it
 SEARCHES = {
     "keyword": "search by the words of a query",
     "semantic": "search by the meaning of a query",
@@ -354,20 +354,14 @@ class _Reader:
         self._sources = sources
 
     def documents(self) -> Iterator[Document]:
-        from onhand.search.validation import validate_document
-
         for item in self._sources:
             if not isinstance(item, Document):
                 self.problems.append({"path": item.path, "where": str(item.where or ""), "reason": item.reason})
                 continue
-            try:
-                document = validate_document(item)
-            except InputError as error:  # one unusable document must not stop the others
-                self.problems.append({"path": item.source_path, "where": "", "reason": str(error)})
-                continue
             self.read += 1
-            self._show()
-            yield document
+            if self.read % SHOWN_EVERY == 0:
+                self._show()
+            yield item
 
     def on_progress(self, stored: int) -> None:
         self.stored = stored
@@ -387,7 +381,7 @@ def _import(project: Project, reader: _Reader) -> _Done:
     first = next(documents, None)
     if first is None:
         return _Done(Written(), path, "ready")
-    written = project.index.put(chain([first], documents), reader.on_progress)
+    written = project.index.put(chain([first], documents), reader.on_progress, checked=True)
     semantic = "ready" if project.config.documents.embedder == "none" else project.index.stats().semantic
     return _Done(written, path, semantic)
 

@@ -22,6 +22,7 @@ NAMES = {
     "created_time": ("created_time", "created_at", "created", "date", "timestamp"),
     "kind": ("kind",),
 }
+_FIELDS = {name: field for field, names in NAMES.items() for name in names}
 ABOUT = ("title", "author", "tags", "scope", "created_time")  # what a page may state about itself
 MAX_QUOTED_CHARS = 60
 
@@ -33,15 +34,20 @@ def document_of(
 
     `defaults` supplies the fields that the record does not have.
     """
-    keys = {_plain(key): key for key in reversed(list(record)) if not _is_empty(record[key])}
+    names = {_plain(key): key for key in reversed(list(record)) if not _is_empty(record[key])}
+    found: dict[str, str] = {}  # field → the first of its names
+    for name in _FIELDS.keys() & names.keys():
+        field = _FIELDS[name]
+        if field not in found or NAMES[field].index(name) < NAMES[field].index(found[field]):
+            found[field] = name
     values: dict[str, Any] = {}
     used: set[str] = set()
     notes: list[str] = []
     for field in fields:
-        name = next((name for name in NAMES[field] if name in keys), None)
-        if name is None:
+        if field not in found:
             continue
-        key = keys[name]
+        name = found[field]
+        key = names[name]
         try:
             values[field] = _READERS[name if name == "html" else field](record[key])
             used.add(key)
@@ -67,7 +73,9 @@ def _plain(key: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {}, ())
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return value is None or value in ([], {}, ())
 
 
 def _text(value: Any) -> str:
