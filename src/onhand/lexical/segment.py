@@ -206,7 +206,9 @@ class _NumpyTerms:
                     found, docs = found[has_more], docs[has_more]
                 occurrences.append(terms[places[found]] | docs)
                 places += 1  # the next term of each word
-        keys, often = _count_keys(np.concatenate(occurrences))
+        keys = np.concatenate(occurrences)
+        del occurrences, found, docs  # they are as large as the keys
+        keys, often = _count_keys(keys)
         postings, fields_of_keys = keys >> field_bits, keys & ((1 << field_bits) - 1)
         is_first = np.ones(len(postings), dtype=bool)
         np.not_equal(postings[1:], postings[:-1], out=is_first[1:])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_TAIL_DOCUMENTS = 64  # in no segment yet: reading them costs each new process some milliseconds
 MAX_TAIL_BYTES = 256 * 1024
 MAX_BULK_DOCUMENTS = 65_536  # in no segment yet while more follow: building is faster in large steps
-MAX_BULK_BYTES = 64 * 1024 * 1024
+MAX_BULK_BYTES = 24 * 1024 * 1024  # of text, which bounds the memory that building a segment takes
 MAX_DOCNUM = 2**32 - 1
 
 
