@@ -5,10 +5,10 @@ kind, and each takes tools of its kind only. What a server says about its tools 
 can set another kind, and a policy that we enforce ourselves.
 """
 
-import hmac
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
-from secrets import token_bytes
+from secrets import token_urlsafe
 from typing import Any
 
 import mcp_types as types
@@ -17,7 +17,7 @@ from onhand.errors import ToolError
 from onhand.mcp.client_callbacks import ask_client, is_modern
 from onhand.mcp.surface import RequestContext
 from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
-from onhand.text import one_line
+from onhand.text import digest, one_line
 
 CALL_TOOLS = {READ: "call_tool", WRITE: "call_tool_write", DESTRUCTIVE: "call_tool_destructive"}
 EFFECTS = {READ: "only reads", WRITE: "changes something", DESTRUCTIVE: "may delete or overwrite something"}
@@ -34,6 +34,7 @@ _FORM: Any = {
     "required": [DECISION],
 }
 _ASKED, _ALLOWED = "asked", "allowed"
+MAX_OPEN_CALLS = 10_000  # that wait for an answer; the oldest are asked about again
 
 
 def kind_of(annotations: Mapping[str, Any]) -> str:
@@ -54,12 +55,12 @@ def check_call_tool(name: str, annotations: Mapping[str, Any], kind: str) -> Non
 class PermissionRequests:
     """Asks the user of a client to permit single calls.
 
-    A client of the modern era gets the question as a result and calls again with the answer. What it returns to us is
-    signed, so that an answer is good for the call that was asked about and for no other.
+    A client of the modern era gets the question as a result and calls again with the answer. What it returns to us
+    begins with a token that is good for one request with the tool and arguments that were asked about.
     """
 
     def __init__(self) -> None:
-        self._key = token_bytes(32)
+        self._open: OrderedDict[str, tuple[str, str]] = OrderedDict()  # token → stage, digest of the call
 
     async def request(
         self, ctx: RequestContext, params: types.CallToolRequestParams, kind: str
@@ -78,25 +79,41 @@ class PermissionRequests:
         if not is_modern(ctx.protocol_version):
             _require_permission(name, await ask_client(ctx, question))
             return params
-        state, asked, allowed = params.request_state or "", self._sign(_ASKED, params), self._sign(_ALLOWED, params)
-        if state.startswith(allowed):  # in an earlier round; this one answers the server
-            return params.model_copy(update={"request_state": state.removeprefix(allowed) or None})
-        if state == asked:
+        stage, state = self._redeem(params)
+        if stage == _ALLOWED:  # in an earlier round; this one answers the server
+            return params.model_copy(update={"request_state": state or None})
+        if stage == _ASKED:
             _require_permission(name, (params.input_responses or {}).get(QUESTION))
             return params.model_copy(update={"input_responses": None, "request_state": None})
-        return types.InputRequiredResult(input_requests={QUESTION: question}, request_state=asked)
+        return types.InputRequiredResult(input_requests={QUESTION: question}, request_state=self._issue(_ASKED, params))
 
     def remember(
         self, result: types.InputRequiredResult, params: types.CallToolRequestParams
     ) -> types.InputRequiredResult:
         """Return what a server asks during a call, such that the call remains permitted in the next round."""
-        state = self._sign(_ALLOWED, params) + (result.request_state or "")
+        state = self._issue(_ALLOWED, params) + (result.request_state or "")
         return result.model_copy(update={"request_state": state})
 
-    def _sign(self, stage: str, params: types.CallToolRequestParams) -> str:
-        """Return a prefix of a state that nobody else can make."""
-        call = json.dumps([stage, params.name, params.arguments], sort_keys=True).encode()
-        return f"{stage}:{hmac.digest(self._key, call, 'sha256').hex()}:"
+    def _issue(self, stage: str, params: types.CallToolRequestParams) -> str:
+        """Return the beginning of a state that permits one more request of a call."""
+        token = token_urlsafe(18)
+        self._open[token] = stage, _digest(params)
+        while len(self._open) > MAX_OPEN_CALLS:
+            self._open.popitem(last=False)
+        return f"{token}:"
+
+    def _redeem(self, params: types.CallToolRequestParams) -> tuple[str, str]:
+        """Return the stage that a call has reached, once for each token, and the rest of its state."""
+        token, _, rest = (params.request_state or "").partition(":")
+        stage, call = self._open.get(token, ("", ""))
+        if call != _digest(params):
+            return "", ""
+        del self._open[token]
+        return stage, rest
+
+
+def _digest(params: types.CallToolRequestParams) -> str:
+    return digest(json.dumps([params.name, params.arguments], sort_keys=True).encode())
 
 
 def _make_form(params: types.CallToolRequestParams, kind: str) -> types.ElicitRequestFormParams:

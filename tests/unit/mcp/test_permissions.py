@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule, rules_for
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.pass_through import PassThrough
-from onhand.mcp.permissions import CALL_TOOLS, kind_of
+from onhand.mcp.permissions import CALL_TOOLS, MAX_OPEN_CALLS, PermissionRequests, kind_of
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import Surface, build_server
 from onhand.mcp.tool_settings import parse_server_tools
@@ -270,11 +270,46 @@ def test_a_permission_is_good_for_the_call_that_was_asked_about_alone(shop: Shop
             given: dict[str, Any] = {"input_responses": permission, "request_state": asked.request_state}
             assert isinstance(await send(2, **given), types.InputRequiredResult)
             assert isinstance(await send(1, input_responses=permission), types.InputRequiredResult)
-            forged = asked.request_state.replace("asked", "allowed")
-            assert isinstance(await send(1, request_state=forged), types.InputRequiredResult)
+            for state in ("", ":", f"{asked.request_state}x", asked.request_state.swapcase()):
+                forged = {"input_responses": permission, "request_state": state}
+                assert isinstance(await send(2, **forged), types.InputRequiredResult)
             assert isinstance(await send(1, **given), types.CallToolResult)
+            assert isinstance(await send(1, **given), types.InputRequiredResult)  # the user permitted one call
+
+
+def test_a_server_cannot_be_answered_twice_with_one_permission(behind: Behind) -> None:
+    async def main() -> None:
+        gateway = Gateway(Upstreams([behind("asks", "asking", tools=parse_server_tools({"policy": "ask"}, "here"))]))
+        async with Client(build_server(gateway), cache=None, elicitation_callback=User().answer) as client:
+            await client.list_tools()
+
+            async def send(answers: Any, state: str | None) -> Any:
+                params = types.CallToolRequestParams(
+                    name="asks__choose", arguments={}, input_responses=answers, request_state=state
+                )
+                answer = TypeAdapter[Any](types.CallToolResult | types.InputRequiredResult)
+                return await client.session.send_request(types.CallToolRequest(params=params), answer)
+
+            asked = await send(None, None)
+            allowed = dict.fromkeys(
+                asked.input_requests, types.ElicitResult(action="accept", content={"decision": "allow"})
+            )
+            question = await send(allowed, asked.request_state)
+            colour = dict.fromkeys(
+                question.input_requests, types.ElicitResult(action="accept", content={"colour": "red"})
+            )
+            assert isinstance(await send(colour, question.request_state), types.CallToolResult)
+            again = await send(colour, question.request_state)
+            assert again.input_requests.keys() == asked.input_requests.keys()
 
     anyio.run(main)
+
+
+def test_calls_that_nobody_answers_take_no_more_than_their_share_of_memory() -> None:
+    requests = PermissionRequests()
+    for number in range(MAX_OPEN_CALLS + 10):
+        requests._issue("asked", types.CallToolRequestParams(name="shop__drop", arguments={"id": number}))
+    assert len(requests._open) == MAX_OPEN_CALLS
 
 
 @requirement("mcp.permissions", "agent.approval")
