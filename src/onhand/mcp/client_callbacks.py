@@ -71,6 +71,12 @@ class AppsExtension(ClientExtension):
         return {"mimeTypes": ["text/html;profile=mcp-app"]}
 
 
+def shows_apps(ctx: RequestContext) -> bool:
+    """Return whether a client shows interfaces, which may call tools through it."""
+    offered = ctx.session.client_capabilities
+    return bool(offered and AppsExtension.identifier in (offered.extensions or {}))
+
+
 def declare_capabilities(session: ClientSession) -> None:
     """Have every request of the modern era declare the capabilities of the client that it is made for, not our own.
 

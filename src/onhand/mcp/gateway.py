@@ -20,7 +20,7 @@ from mcp import MCPError
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.hidden_characters import repair_surrogates
 from onhand.mcp import upstream_skills
-from onhand.mcp.client_callbacks import is_modern
+from onhand.mcp.client_callbacks import is_modern, shows_apps
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import ALWAYS_LOAD, LocalSurface, describe_tool, run_in_thread, to_call_result
 from onhand.mcp.permissions import CALL_TOOLS, check_call_tool, kind_of
@@ -30,8 +30,10 @@ from onhand.mcp.tool_settings import DESTRUCTIVE, READ, WRITE
 from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
 from onhand.mcp.upstream_routes import (
     SEPARATOR,
+    Route,
     annotations_of,
     is_for_models,
+    only_for_models,
     public_address,
     public_name,
     with_public_app,
@@ -331,6 +333,8 @@ class Gateway(ProxySurface):
         if self._local is not None:
             await self._local.refresh()
         listed = self.listed_tools(self.sends_structured(params))
+        if shows_apps(ctx):
+            listed = [tool if SEPARATOR in tool.name else only_for_models(tool) for tool in listed]
         tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed]
         on_page, cursor = page(tools, params, TOOLS_PER_PAGE)
         return types.ListToolsResult(tools=on_page, next_cursor=cursor, ttl_ms=TTL_MS, cache_scope="private")
@@ -369,11 +373,15 @@ class Gateway(ProxySurface):
             if kind:
                 check_call_tool(name, local.annotations(), kind)
             return await self._local.call_tool(ctx, params)
-        if is_direct and SEPARATOR not in name:
+        is_public = SEPARATOR in name
+        if is_direct and not is_public:
             name = self.upstreams.find_app_tool(name)
         try:
             await self.upstreams.wait_until_listed(name)
             route = self.upstreams.route(name)
+            if is_direct and is_public and shows_apps(ctx) and not self._is_always_listed(route):
+                # A model calls what is listed. The interface of another server's app could call anything.
+                raise ToolError(f"{name} is not listed. Call it with {CALL_TOOLS[route.kind]}.")
             if kind:
                 if not is_for_models(route.tool):
                     raise ToolError(f"{name} is for the interface of an app, and not for a model.")
@@ -484,11 +492,13 @@ class Gateway(ProxySurface):
         self.upstreams.catalog.add(map(catalog_tool, tools))
 
     def _always_listed(self) -> list[types.Tool]:
-        wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}
-        routes = self.upstreams.routes() if wanted else ()
-        listed = [route for route in routes if (route.key, route.upstream_name) in wanted and route.is_usable]
+        routes = self.upstreams.routes() if self.lists_upstream_tools() else ()
+        listed = [route for route in routes if self._is_always_listed(route) and route.is_usable]
         tools = [with_public_app(route.tool, route.key) for route in listed]
         return [tool.model_copy(update={"meta": {**(tool.meta or {}), **ALWAYS_LOAD}}) for tool in tools]
+
+    def _is_always_listed(self, route: Route) -> bool:
+        return route.upstream_name in self.upstreams.server(route.key).always
 
     def _describe(self, tool: Tool, is_structured: bool) -> types.Tool:
         """Return one of the four tools as it is listed. Claude Code keeps a part that `read_on` returns in the prompt.

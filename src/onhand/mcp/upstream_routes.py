@@ -85,6 +85,11 @@ def is_for_apps(tool: types.Tool) -> bool:
     return not isinstance(visibility, list) or "app" in visibility
 
 
+def only_for_models(tool: types.Tool) -> types.Tool:
+    """Return a tool of ours, which hosts must not let the interfaces of apps call."""
+    return tool.model_copy(update={"meta": {**(tool.meta or {}), "ui": {"visibility": ["model"]}}})
+
+
 def with_public_app(tool: types.Tool, key: str) -> types.Tool:
     """Return a tool with the public address of its app's interface."""
     meta = dict(tool.meta or {})

@@ -18,8 +18,10 @@ from onhand.doors import mcp_surface
 from onhand.embed.cached import CachedEmbedder
 from onhand.embed.embedder import HashingEmbedder, Kind
 from onhand.errors import EmbedderError
+from onhand.mcp.client_callbacks import AppsExtension
 from onhand.mcp.gateway import Gateway, explain_refusal
 from onhand.mcp.local import LocalSurface
+from onhand.mcp.permissions import CALL_TOOLS
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstreams import SEARCH_WAIT_S, Upstreams
@@ -688,6 +690,32 @@ def test_an_interface_calls_the_tools_of_its_server_by_their_own_names(behind: B
             )  # of a server without interfaces
         async with fronted(behind("sky", "app"), behind("sea", "app")) as (_, client):
             assert "There is no tool" in text_of(await client.call_tool("reload_weather"))  # which of the two?
+
+    anyio.run(main)
+
+
+@requirement("mcp.apps")
+@ERAS
+def test_an_interface_reaches_neither_our_tools_nor_those_of_other_servers(
+    mode: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        servers = behind("sky", "app", always=("weather",)), behind("p", "plain")
+        async with fronted(*servers, mode=mode, extensions=[AppsExtension()]) as (_, client):
+            listed = {tool.name: (tool.meta or {}).get("ui", {}) for tool in (await client.list_tools()).tools}
+            assert "resourceUri" in listed.pop("sky__weather")  # which an interface may call
+            assert all(app == {"visibility": ["model"]} for app in listed.values())
+            assert not (await client.call_tool("sky__weather")).is_error
+            assert not (await client.call_tool("reload_weather")).is_error
+            for name in ("p__echo", "sky__reload_weather"):
+                refused = await client.call_tool(name, {"text": "x"})
+                assert (refused.is_error, text_of(refused).partition(".")[0]) == (True, f"{name} is not listed")
+            assert not (
+                await client.call_tool(CALL_TOOLS["read"], {"name": "p__echo", "arguments": {"text": "x"}})
+            ).is_error
+        async with fronted(*servers, mode=mode) as (_, client):  # a client without interfaces may call any tool itself
+            assert "ui" not in ((await client.list_tools()).tools[0].meta or {})
+            assert not (await client.call_tool("p__echo", {"text": "x"})).is_error
 
     anyio.run(main)
 
