@@ -374,10 +374,15 @@ def uninstall(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def _settings_path(project: Project, arguments: argparse.Namespace) -> str:
+    from onhand.corpora.files import is_inside
     from onhand.mcp.client_settings import settings_path
 
     directory = project.directory if arguments.project else None
-    return settings_path(arguments.client, directory, os.path.expanduser("~"), os.environ)
+    path = settings_path(arguments.client, directory, os.path.expanduser("~"), os.environ)
+    if directory is not None and not is_inside(path, directory):  # by a link that may have come with the project
+        where = os.path.realpath(path)
+        raise InputError(f"{path} leads out of the project, to {where}: delete the link, or leave out --project")
+    return path
 
 
 def warn_if_missing(what: str, extra: str) -> None:

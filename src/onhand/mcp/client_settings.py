@@ -156,12 +156,20 @@ def _entry_at(settings: Any, place: Sequence[str]) -> object:
 
 
 def write_settings(edit: Edit) -> str | None:
-    """Write the file; return the path of the backup if the file existed."""
+    """Write the file; return the path of the backup if the file existed.
+
+    Raise InputError if another program, such as the client itself, has changed it since it was read.
+    """
     target = os.path.realpath(edit.path)  # a symbolic link stays one
+
+    def check_unchanged() -> None:
+        if _read(target) != edit.before:
+            raise InputError(f"another program has just changed {edit.path}, so it was left alone: try again")
+
     try:
         make_directories(os.path.dirname(target))
         backup = None if edit.before is None else _back_up(target)
-        write_atomic(target, edit.after.encode(), 0o600)
+        write_atomic(target, edit.after.encode(), 0o600, check=check_unchanged)
     except OSError as error:
         raise InputError(f"{edit.path} cannot be written: {describe_fault(error)}") from None
     return backup

@@ -1,6 +1,7 @@
 """Servers move from the settings of other clients to the user's own list, and only those that may."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,23 @@ def test_uninstall_takes_out_what_install_put_in(run: Run, project: Path, client
     assert (done.code, done.err) == (0, "")
     assert "".join(file.read_text().split()) == "".join(before.split())
     assert run("mcp", "uninstall", client).code == 1
+
+
+@requirement("mcp.install", "mcp.uninstall")
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+@pytest.mark.parametrize("link", [".cursor", ".cursor/mcp.json"])
+def test_the_settings_of_a_project_are_not_written_outside_of_it(run: Run, project: Path, link: str) -> None:
+    own = write(
+        project.parent / ".cursor" / "mcp.json", {"mcpServers": {"onhand": {"command": "onhand", "args": ["serve"]}}}
+    )
+    before = own.read_text()
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(project.parent / link)
+    for verb in ("install", "uninstall"):
+        done = run("mcp", verb, "cursor", "--project")
+        assert (done.code, "leads out of the project" in done.err) == (2, True)
+    assert own.read_text() == before
+    assert run("mcp", "uninstall", "cursor").code == 0
 
 
 @requirement("mcp.uninstall")

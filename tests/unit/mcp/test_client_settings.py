@@ -56,6 +56,21 @@ def test_every_change_leaves_a_backup_next_to_the_file(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+@requirement("mcp.install")
+@pytest.mark.parametrize("before", [None, '{"mcpServers": {}}'])
+def test_what_a_client_writes_meanwhile_is_not_lost(tmp_path: Path, before: str | None) -> None:
+    path = tmp_path / ".claude.json"
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+    edit = edit_settings("claude", str(path), "onhand", make_entry("claude", COMMAND))
+    path.write_text('{"history": ["new"]}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"another program has just changed .* try again"):
+        write_settings(edit)
+    assert said(path) == {"history": ["new"]}
+    write_settings(edit_settings("claude", str(path), "onhand", make_entry("claude", COMMAND)))
+    assert said(path).keys() == {"history", "mcpServers"}
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_a_symbolic_link_to_settings_stays_a_link(tmp_path: Path) -> None:
     kept = tmp_path / "dotfiles.json"
