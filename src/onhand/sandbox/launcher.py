@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,17 +186,21 @@ def _files_of_root(
     that is everything.
     """
     for entry in os.scandir(directory):
-        with suppress(OSError):  # it has just been removed
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if not ((is_directory and deep) or entry.is_file(follow_symlinks=False)):
+            continue  # most entries are links, which are known without asking for each
+        try:
             mode = entry.stat(follow_symlinks=False).st_mode
-            is_directory = stat.S_ISDIR(mode)
-            if entry.path in writable or not (stat.S_ISREG(mode) or (is_directory and deep)):
-                continue
-            needed = 0o5 if is_directory else 0o4
-            is_own = is_closed or mode & needed != needed
-            if is_directory and (not is_own or any(is_below(path, entry.path) for path in writable)):
-                yield from _files_of_root(entry.path, writable, is_closed=is_own)
-            elif is_own:
-                yield entry.path
+        except OSError:  # it has just been removed
+            continue
+        needed = 0o5 if is_directory else 0o4
+        is_own = is_closed or mode & needed != needed
+        if not (is_own or is_directory) or entry.path in writable:
+            continue
+        if is_directory and (not is_own or any(is_below(path, entry.path) for path in writable)):
+            yield from _files_of_root(entry.path, writable, is_closed=is_own)
+        else:
+            yield entry.path
 
 
 def _can_reach(user: tuple[int, int], path: str) -> bool:
