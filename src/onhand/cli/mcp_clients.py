@@ -9,6 +9,7 @@ from onhand.cli import terminal
 from onhand.cli.trust import keep_trust
 from onhand.config import looks_secret
 from onhand.config.files import home
+from onhand.corpora.files import is_inside
 from onhand.errors import ConfigError, InputError, MissingExtra, NotFound
 from onhand.project import secrets_file, servers_file
 from onhand.text import quantity
@@ -374,7 +375,6 @@ def uninstall(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def _settings_path(project: Project, arguments: argparse.Namespace) -> str:
-    from onhand.corpora.files import is_inside
     from onhand.mcp.client_settings import settings_path
 
     directory = project.directory if arguments.project else None
