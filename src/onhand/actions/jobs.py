@@ -5,8 +5,6 @@ Foreground commands that print more than an answer can show are kept too, so tha
 
 import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -17,6 +15,7 @@ from typing import NamedTuple
 from onhand.actions import shell
 from onhand.actions.shell import CapturedOutput, CommandResult, StartCommand, start_unconfined
 from onhand.errors import InputError, NotFound, OnhandError
+from onhand.temporary import LockedDirectory, make_locked_directory
 
 MAX_RUNNING = 8
 MAX_KEPT = 32  # ended jobs; the oldest are forgotten with their output
@@ -83,7 +82,7 @@ class Jobs:
         self._start = start
         self._entries: dict[str, _JobRecord] = {}
         self._count = 0
-        self._directory = ""
+        self._directory: LockedDirectory | None = None
         self._lock = Lock()
 
     def run(
@@ -163,17 +162,17 @@ class Jobs:
             self._forget(entry)
         if self._directory:
             atexit.unregister(self.close)
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = ""
+            self._directory.release()
+            self._directory = None
 
     def _entry(self, command: str, keep_bytes: int, at_once: bool) -> _JobRecord:
         with self._lock:
             if not self._directory:
-                self._directory = tempfile.mkdtemp(prefix="onhand-jobs-")
+                self._directory = make_locked_directory("onhand-jobs-")
                 atexit.register(self.close)
             self._count += 1
             id = f"job-{self._count}"
-            paths = [os.path.join(self._directory, f"{id}.{stream}") for stream in ("stdout", "stderr")]
+            paths = [os.path.join(self._directory.path, f"{id}.{stream}") for stream in ("stdout", "stderr")]
             outputs = CapturedOutput(paths[0], keep_bytes, at_once), CapturedOutput(paths[1], keep_bytes, at_once)
             entry = self._entries[id] = _JobRecord(id, command, outputs)
             over = [other for other in self._entries.values() if other.over.is_set()]

@@ -7,14 +7,12 @@ removes ordinary entries there for the command, and opens its terminals and shar
 enforce is refused.
 """
 
-import fcntl
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from time import time
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
@@ -23,6 +21,7 @@ from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, is_below, self_and_parents
 from onhand.sandbox.quarantine import Watch
 from onhand.sandbox.sandbox import Command, Process, try_sandbox
+from onhand.temporary import LockedDirectory, make_locked_directory
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _ENTRIES = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13))  # remove, create (except devices), link and rename
@@ -38,7 +37,6 @@ MIN_VERSION = 3  # earlier versions cannot keep a read-only file from being trun
 SIGNAL_VERSION = 6  # with earlier versions, a command can signal other processes of its user
 RESERVE_PREFIX = ".onhand-reserve-"
 TEMPORARY_PREFIX = "onhand-command-"
-UNLOCKED_S = 60.0  # far longer than it takes to lock a new directory
 SHARED_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # which many programs write in, and commands must not
 MAX_RULES = 20_000  # which take some tenths of a second
 
@@ -132,11 +130,10 @@ class LandlockSandbox:
         except BaseException:
             watch.close()
             raise
-        temporary, lock = _make_directory(tempfile.gettempdir(), TEMPORARY_PREFIX, _remove)
-        cleanup: list[Callable[[], None]] = [lambda: _release(temporary, lock, _remove)]
-        reserve, reserve_lock = ("", -1) if policy.strict else _make_reserve(layout)
-        if reserve:
-            cleanup.append(lambda: _release(reserve, reserve_lock, _remove_reserve))
+        own = make_locked_directory(TEMPORARY_PREFIX, remove=_remove)
+        reserved = None if policy.strict else _make_reserve(layout)
+        cleanup: list[Callable[[], None]] = [made.release for made in (own, reserved) if made]
+        temporary, reserve = own.path, reserved.path if reserved else ""
         if user is not None:
             for directory in filter(None, (temporary, reserve)):
                 os.chown(directory, *user)
@@ -232,8 +229,8 @@ def _closed_names(layout: Layout, policy: Policy, reserve: str) -> list[tuple[st
     return sorted(names.items(), key=lambda item: item[0].count("/"))
 
 
-def _make_reserve(layout: Layout) -> tuple[str, int]:
-    """Return a new directory for the reserve of the broker and a lock on it, or ("", -1) if there is no place for one.
+def _make_reserve(layout: Layout) -> LockedDirectory | None:
+    """Return a new directory for the reserve of the broker, or None if there is no place for one.
 
     It has to be on the file system of the workspace, so that entries can be moved there: in the temporary directory,
     else in .git, else in the workspace itself.
@@ -243,36 +240,8 @@ def _make_reserve(layout: Layout) -> tuple[str, int]:
     for place in (tempfile.gettempdir(), git, root):
         if root and not os.path.islink(place) and os.path.isdir(place) and _mount_number(place) == _mount_number(root):
             with suppress(OSError):
-                return _make_directory(place, RESERVE_PREFIX, _remove_reserve)
-    return "", -1
-
-
-def _make_directory(place: str, prefix: str, remove: Callable[[str], None]) -> tuple[str, int]:
-    """Return a new directory and a lock on it; remove those of commands that were killed with whoever started them."""
-    with suppress(OSError):  # it cannot be listed
-        for path in (os.path.join(place, name) for name in os.listdir(place) if name.startswith(prefix)):
-            with suppress(OSError):  # it is in use, or another user's, or has just been removed
-                if time() - os.lstat(path).st_mtime > UNLOCKED_S:
-                    _release(path, _lock_directory(path), remove)
-    made = tempfile.mkdtemp(prefix=prefix, dir=place)
-    return made, _lock_directory(made)
-
-
-def _release(path: str, lock: int, remove: Callable[[str], None]) -> None:
-    remove(path)
-    with suppress(OSError):  # it was closed by a call that was interrupted
-        os.close(lock)
-
-
-def _lock_directory(path: str) -> int:
-    """Open and lock a directory; OSError if another process has locked it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+                return make_locked_directory(RESERVE_PREFIX, place, _remove_reserve)
+    return None
 
 
 def _remove_reserve(path: str) -> None:

@@ -1,6 +1,7 @@
 """Commands in the background are listed, read and stopped."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,8 +10,14 @@ import pytest
 from onhand.actions.jobs import MAX_KEPT, MAX_RUNNING, Jobs
 from onhand.actions.shell import RunningCommand
 from onhand.errors import InputError, NotFound
+from onhand.temporary import lock_directory
 from requirements import requirement
 from workplace import still_running
+
+
+def _directory_of(jobs: Jobs) -> str:
+    assert jobs._directory is not None
+    return jobs._directory.path
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_of_those_that_printed_much_only_as_many_are_kept_as_there_is_room_for(
     monkeypatch.setattr("onhand.actions.jobs.MAX_KEPT_BYTES", 25_000)
     ids = [jobs.run("head -c 10000 /dev/zero", cwd=str(tmp_path), keep_bytes=10)[1] for _ in range(5)]
     assert [job.id for job in jobs.all()] == ids[2:]  # the oldest go when the next one begins
-    assert len(list(Path(jobs._directory).iterdir())) == 3
+    assert len(list(Path(_directory_of(jobs)).iterdir())) == 3
 
 
 def test_a_job_that_the_machine_cannot_start_says_why(tmp_path: Path) -> None:
@@ -108,9 +115,27 @@ def test_closing_ends_everything_and_leaves_no_file(tmp_path: Path) -> None:
     marker = f"96{os.getpid()}"
     jobs.start(f"sleep {marker} & echo x > signal; sleep {marker}", cwd=str(tmp_path))
     (tmp_path / "signal").read_text()  # it runs now
-    directory = Path(jobs._directory)
+    directory = Path(_directory_of(jobs))
     assert directory.is_dir()
     jobs.close()
     assert still_running(f"sleep {marker}") == []
     assert not directory.exists()
     assert jobs.all() == []
+
+
+def test_the_output_of_jobs_whose_process_was_killed_is_removed_by_the_next_one(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("onhand-jobs-left", "onhand-jobs-new", "onhand-jobs-used", "another"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "job-1.stdout").write_text("private")
+        if not name.endswith("new"):
+            os.utime(tmp_path / name, (0, 0))
+    lock = lock_directory(str(tmp_path / "onhand-jobs-used"))
+    jobs.run("true", cwd=str(tmp_path))
+    os.close(lock)
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert {"onhand-jobs-new", "onhand-jobs-used", "another"} < kept
+    assert "onhand-jobs-left" not in kept
+    assert len(kept) == 4

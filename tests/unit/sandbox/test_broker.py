@@ -14,6 +14,7 @@ import pytest
 from onhand.sandbox import broker, landlock
 from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, Sandbox
+from onhand.temporary import lock_directory
 from requirements import requirement
 from workplace import Ended, backend, give, policy_for, python_inside, run
 
@@ -363,7 +364,7 @@ def test_temporary_directories_of_commands_that_were_killed_with_all_of_us_are_r
     give(project)
     for name in ("left", "used", "reserve"):
         os.utime(paths[name], (0, 0))
-    lock = landlock._lock_directory(str(paths["used"]))
+    lock = lock_directory(str(paths["used"]))
     ended, _ = try_line(confined, project, "echo x > $TMPDIR/x && cat $TMPDIR/x")
     os.close(lock)
     assert ended.printed == "x\n"
