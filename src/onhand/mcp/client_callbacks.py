@@ -46,6 +46,8 @@ def forwarded_meta(meta: Mapping[str, Any] | None) -> Any:
     return rest or None
 
 
+MAX_LOGS_IN_PROGRESS = 100  # of a server, on their way to a client
+
 _REQUESTER: ContextVar[RequestContext | None] = ContextVar("requester", default=None)
 
 
@@ -163,6 +165,7 @@ class Callbacks:
 
     def __init__(self, find_client: Callable[[], RequestContext | None]) -> None:
         self._find_client = find_client
+        self._logs_in_progress = 0
 
     async def sampling(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
         """Handle the SDK's sampling_callback."""
@@ -177,5 +180,14 @@ class Callbacks:
         return await ask_client(self._find_client(), types.ListRootsRequest())
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Handle the SDK's logging_callback."""
-        await forward_log(self._find_client(), params)
+        """Handle the SDK's logging_callback. What a client does not take in time is dropped.
+
+        The SDK calls this in a task for each message, and goes on reading while they wait.
+        """
+        if self._logs_in_progress >= MAX_LOGS_IN_PROGRESS:
+            return
+        self._logs_in_progress += 1
+        try:
+            await forward_log(self._find_client(), params)
+        finally:
+            self._logs_in_progress -= 1
