@@ -14,6 +14,7 @@ from clients.model import ScriptedModel, Step, model_server
 from clients.programs import Program
 from clients.sent import Sent
 from npm import bin_from_npm, path_with_node
+from onhand.processes import kill_processes_with_variable
 from onhand.tools import Call
 
 HOME = os.environ.get("ONHAND_CLIENTS", "")
@@ -111,7 +112,10 @@ def converse(
         home.run("onhand", "mcp", "add", "gone", "--", home.directory / "gone")
         home.try_to_run("onhand", "mcp", "test")  # keeps the lists of tools; it fails, because one server is not there
         (install or install_with_our_command)(program, home)
-        done = home.try_to_run(program_path(program), *program.arguments)
+        try:
+            done = home.try_to_run(program_path(program), *program.arguments)
+        finally:
+            kill_processes_with_variable(f"HOME={home.directory}".encode())  # whatever the client has left behind
     return Conversation(tuple(model.sent), tuple(model.unknown), done.returncode, done.stdout + done.stderr)
 
 

@@ -57,10 +57,10 @@ def add_arguments(parser: Parser) -> None:
     )
     add.add_argument("--url", metavar="URL", help="the URL of a running server, instead of a program")
     add.add_argument(
-        "--env", metavar="K=V", action="append", default=[], help="a variable for the program; ${X} is the value of X"
+        "--env", metavar="K=V", action="append", default=[], help="a variable of the program; ${X} means the value of X"
     )
-    add.add_argument("--header", metavar="K=V", action="append", default=[], help="an HTTP header for the address")
-    add.add_argument("--bearer-env", metavar="NAME", help="the variable that holds a bearer token for the address")
+    add.add_argument("--header", metavar="K=V", action="append", default=[], help="an HTTP header for the URL")
+    add.add_argument("--bearer-env", metavar="NAME", help="the variable that holds a bearer token for the URL")
     add.add_argument("--oauth", action="store_true", help="log in with OAuth")
     add.add_argument("--client-id", metavar="ID", help="the OAuth client ID, if the server cannot register clients")
     add.add_argument("--client-secret-env", metavar="NAME", help="the variable that holds the OAuth client secret")
@@ -71,7 +71,7 @@ def add_arguments(parser: Parser) -> None:
     copy = verbs.add_parser("import", help="copy servers from the settings of other clients to your own list")
     copy.add_argument("files", metavar="FILE", nargs="*", help="a file of servers (default: those of known clients)")
     copy.add_argument("--move", action="store_true", help="also remove them from the settings of the clients")
-    copy.add_argument("--yes", action="store_true", help="take servers that came with a project without asking")
+    copy.add_argument("--yes", action="store_true", help="import the servers of projects without asking")
     test = verbs.add_parser("test", help="connect to servers, log in if needed, and show their state")
     test.add_argument("names", metavar="NAME", nargs="*", help="the servers (default: all)")
     test.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="stop after this time")

@@ -287,7 +287,7 @@ def _remove_taken(importing: _Import, arguments: argparse.Namespace) -> list[dic
         else:
             by_file.setdefault(one.file.path, []).append(one)
     terminal.warn(
-        f"{path} was not changed, because others may share it: to change it, name it" for path in sorted(kept)
+        f"{path} was not changed, because others may share it; to change it, pass its path" for path in sorted(kept)
     )
     moved = []
     for path, found in by_file.items():

@@ -490,6 +490,7 @@ class Gateway(ProxySurface):
         tools = self._local.tools() if self._local else []
         self.upstreams.catalog.clear(source="builtin")
         self.upstreams.catalog.add(map(catalog_tool, tools))
+        self.upstreams.embed_soon()
 
     def _always_listed(self) -> list[types.Tool]:
         routes = self.upstreams.routes() if self.lists_upstream_tools() else ()

@@ -108,9 +108,12 @@ class UpstreamCatalog:
         """Return what cannot be used of a server's lists, and of the user's settings for its tools."""
         return (*self._settings_problems.get(key, ()), *self._problems.get(key, ()))
 
-    def part(self, keys: Collection[str], offers: Callable[[str], bool]) -> "CatalogPart":
-        """Return the part of this catalog with these servers, and with the tools whose public names are offered."""
-        part = CatalogPart(self, {key: server for key, server in self.servers.items() if key in keys}, offers)
+    def part(self, keys: Collection[str], offers: Callable[[str], bool], tools: Catalog) -> "CatalogPart":
+        """Return the part of this catalog with these servers, and with the tools whose public names are offered.
+
+        `tools` is the empty catalog in which it searches.
+        """
+        part = CatalogPart(self, {key: server for key, server in self.servers.items() if key in keys}, offers, tools)
         for key, lists in self._lists.items():
             if key in part.servers:
                 part.take_in(key, lists)
@@ -205,11 +208,11 @@ class UpstreamCatalog:
         problems += self.routes.replace_others(key, lists)
         self._index_others(key, lists, problems)
         self._problems[key] = tuple(dict.fromkeys(problems))[:MAX_PROBLEMS]
-        for on_changed in self.on_changed:
-            on_changed()
         for part in self._parts:
             if key in part.servers:
                 yield from part.intake_steps(key, lists)
+        for on_changed in self.on_changed:
+            on_changed()
 
     def _take_in_tools(self, key: str, lists: UpstreamLists, problems: list[str]) -> Iterator[None]:
         tools = _tools_by_public_name(key, lists, problems)
@@ -291,9 +294,13 @@ class CatalogPart(UpstreamCatalog):
     """
 
     def __init__(
-        self, whole: UpstreamCatalog, servers: Mapping[str, ServerConfig], offers: Callable[[str], bool]
+        self,
+        whole: UpstreamCatalog,
+        servers: Mapping[str, ServerConfig],
+        offers: Callable[[str], bool],
+        tools: Catalog,
     ) -> None:
-        super().__init__(servers, Approvals(), Catalog())
+        super().__init__(servers, Approvals(), tools)
         self._whole = whole
         self._offers = offers
 

@@ -83,10 +83,10 @@ class Upstreams:
         """
         enabled = {server.key: server for server in servers if not server.disabled}
         self.version = version
-        tools = Catalog(embedder=embedder, embeds_later=embedder is not None)
         self._embedder = embedder
         self._embeds = anyio.Event()  # set when there may be tools to embed
-        self._is_awake = False
+        self._embedded: list[Catalog] = []  # the catalogs that clients search: the whole one, or parts of it
+        tools = self._open_catalog()
         self._catalog = UpstreamCatalog(enabled, approvals or Approvals(), tools, lists_directory, policies)
         self._permissions = PermissionRequests()
         self._throttle = StartupThrottle()
@@ -110,7 +110,7 @@ class Upstreams:
         part = copy(self)
         part._whole = self
         part._clients = {key: client for key, client in self._clients.items() if key in keys}
-        part._catalog = self._catalog.part(part._clients, offers)
+        part._catalog = self._catalog.part(part._clients, offers, self._open_catalog())
         part._search_until = None
         return part
 
@@ -126,7 +126,7 @@ class Upstreams:
         for client in self._clients.values():
             client.open(tasks)
         if self._embedder is not None:
-            self.on_changed.append(self._embed_soon)
+            self.on_changed.append(self.embed_soon)
             tasks.start_soon(self._keep_embedded, self._embedder)
         return self
 
@@ -174,15 +174,21 @@ class Upstreams:
     def wake(self, legacy: bool = False) -> None:
         """Connect in the background to servers with unknown lists, and fetch lists again that have expired."""
         self._catalog.refresh()
-        if not self._is_awake:
-            self._is_awake = True
-            self._embed_soon()
+        whole = self._whole or self
+        if self.catalog not in whole._embedded:
+            whole._embedded.append(self.catalog)
+            self.embed_soon()
         for client in self._clients.values():
             client.wake(legacy)
 
-    def _embed_soon(self) -> None:
-        if self._is_awake:  # and not before there is a client
-            self._embeds.set()
+    def _open_catalog(self) -> Catalog:
+        return Catalog(embedder=self._embedder, embeds_later=self._embedder is not None)
+
+    def embed_soon(self) -> None:
+        """Embed tools that were added to the catalog, if there is a client that may search them."""
+        whole = self._whole or self
+        if whole._embedded:
+            whole._embeds.set()
 
     def embed_tools(self) -> None:
         """Embed the tools that are known before the first search, for callers that would rather wait for meaning."""
@@ -195,7 +201,8 @@ class Upstreams:
         """Embed new tools in a thread whenever there are some, so that no search waits for it."""
 
         def embed() -> None:
-            self._catalog.tools.embed_tools(lambda: self._tasks is not None)
+            for catalog in tuple(self._embedded):
+                catalog.embed_tools(lambda: self._tasks is not None)
             embedder.save()
 
         while True:

@@ -631,6 +631,46 @@ def test_a_search_says_why_meaning_cannot_be_compared(behind: Behind) -> None:
     anyio.run(main)
 
 
+@requirement("mcp.searches-compare-meaning", "mcp.profiles")
+def test_a_profile_compares_meaning_too_even_if_its_tools_are_listed_later(behind: Behind) -> None:
+    async def main() -> None:
+        upstreams = Upstreams([behind("one", "plain")], embedder=CachedEmbedder(HashingEmbedder(), None))
+        part = upstreams.part(["one"], lambda name: True)
+        async with Client(build_server(Gateway(part)), cache=None) as client:
+            await client.list_tools()
+            with anyio.fail_after(60):
+                found = ""
+                while "one__echo(text)" not in found or "only words" in found:
+                    found = text_of(await client.call_tool("search_tools", {"query": "say the same again"}))
+            (hit,) = part.search("say the same again").hits
+            assert {layer.name for layer in hit.layers} == {"keyword", "semantic"}
+
+    anyio.run(main)
+
+
+@requirement("mcp.searches-compare-meaning")
+def test_meaning_is_compared_again_after_the_project_has_got_another_tool(project: Path, behind: Behind) -> None:
+    async def main() -> None:
+        upstreams = Upstreams([behind("one", "plain")], embedder=CachedEmbedder(HashingEmbedder(), None))
+        local = mcp_surface(Project(load_config(str(project))))
+        assert isinstance(local, LocalSurface)
+        async with Client(build_server(Gateway(upstreams, local)), cache=None) as client:
+            await client.list_tools()
+            await upstreams.connect()
+            await until_meaning_is_compared(client)
+            await client.call_tool("write_note", {"name": "soap", "description": "Which soap?", "body": "Green."})
+            await local.refresh(at_once=True)
+            assert "search_notes" in upstreams.catalog
+            await until_meaning_is_compared(client)
+
+    async def until_meaning_is_compared(client: Client) -> None:
+        with anyio.fail_after(60):
+            while "only words" in text_of(await client.call_tool("search_tools", {"query": "say the same again"})):
+                await anyio.sleep(0.01)
+
+    anyio.run(main)
+
+
 @requirement("mcp.apps")
 @ERAS
 def test_the_interface_of_an_app_is_read_from_the_address_that_its_tool_names(
