@@ -3,29 +3,46 @@
     python -m benchmarks.tool_held_out [DIRECTORY] [--queries 250] [--embedder minilm] [--cache DIR]
 
 *Ranking*: of a small grid of constants, those with the best mean R@5 on the other sets, and what they reach on the set
-that was left out, beside what ships and bm25s. *Floor*: how many queries of other sets find something, if a threshold
-may cost so many points of R@5 on the sets that choose it; the last column is what it costs the set that was left out.
+that was left out, beside what ships and bm25s. Each set counts twice: with its own tools, and with a few of them, cut
+to one sentence, among the tools of MCP servers. *Unrelated requests*: those of other sets and, with --documents, of
+sets of documents. How many are called weak by a threshold that loses so many percent of a set's own requests, on
+average over the other sets; and how many of its own that loses.
 """
 
 import argparse
+import json
 import os
+import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
+from math import log
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.quality import RememberingEmbedder, ids_in
-from benchmarks.tool_sets import Judged, K, bm25s_search, ids_of, judged_sets, opened, recall, some
+from benchmarks.quality import RememberingEmbedder, ids_in, load
+from benchmarks.tool_sets import (
+    Judged,
+    K,
+    among_others,
+    bm25s_search,
+    ids_of,
+    judged_sets,
+    opened,
+    recall,
+    some,
+)
 from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder
 from onhand.lexical.scoring import Formula
-from onhand.tools import ranking as tool_ranking
+from onhand.search.index import Rank
 from onhand.tools.catalog import Catalog
-from onhand.tools.ranking import shared_weight
+from onhand.tools.ranking import COSINE_EVIDENCE, DEPTH, EVIDENCE_PER_LOG, term_share
 
-BUDGETS = (0.1, 0.3, 1.0, 3.0)  # points of R@5
+BUDGETS = (1.0, 1.5, 2.0)  # percent of a set's own requests
+FROM_DOCUMENTS = 12  # requests of each set of documents
+CHOOSING = 100  # queries of each set that choose
 
 
 class Constants(NamedTuple):
@@ -35,21 +52,20 @@ class Constants(NamedTuple):
     b: float
     arguments: float
     names_alone: float
-    part_share: float
 
     def put_into(self, catalog: Catalog) -> None:
         """Let a catalog rank by these: its postings are the same under any, so that nothing is indexed anew."""
-        words = catalog._index.store._text  # type: ignore[attr-defined]
-        names, _, arguments = words._fields
-        words.formula, names.alone, arguments.weight = Formula(self.k1, self.b), self.names_alone, self.arguments
-        words._forget()
-        tool_ranking.PART_SHARE = self.part_share
+        words = catalog._index.store._lexical  # type: ignore[attr-defined]
+        words._begin_change()  # keeps the postings, and forgets the scores
+        words.ranking = words.ranking._replace(
+            fields={**words.ranking.fields, "arguments": self.arguments},
+            formula=Formula(self.k1, self.b),
+            alone={"names": self.names_alone},
+        )
 
 
-GRID = [
-    Constants(*values) for values in product((1.2, 1.5, 2.0), (0.35, 0.5, 0.65), (0.35, 0.5), (0.25, 0.5), (0.3, 0.6))
-]
-SHIPPED = Constants(1.5, 0.5, 0.5, 0.5, 0.6)
+GRID = [Constants(*values) for values in product((1.5,), (0.5, 0.75, 0.9), (0.35, 0.5), (0.25, 0.5, 0.75))]
+SHIPPED = Constants(1.5, 0.75, 0.5, 0.5)
 
 
 def reached(judged: Judged, catalog: Catalog, constants: Constants) -> float:
@@ -61,15 +77,33 @@ def reached(judged: Judged, catalog: Catalog, constants: Constants) -> float:
         SHIPPED.put_into(catalog)
 
 
+def choose_constants(sets: Mapping[str, Judged]) -> dict[str, Constants]:
+    """For each set, the constants that are best on the others, by the mean of R@5 with all and with short tools."""
+    sampled = {name: _sample(judged) for name, judged in {**sets, **among_others(sets)}.items()}
+    scores = {}
+    for name, judged in sampled.items():
+        catalog = opened(judged.tools.values())
+        scores[name] = {one: reached(judged, catalog, one) for one in GRID}
+    chosen = {}
+    for left_out in sets:
+        others = [name for name in scores if name.split()[-1] != left_out]
+        chosen[left_out] = max(GRID, key=lambda one: sum(scores[other][one] for other in others))
+    return chosen
+
+
+def _sample(judged: Judged) -> Judged:
+    texts = {text: query for query, text in judged.queries.items()}
+    return judged._replace(queries={texts[text]: text for text in some(judged, CHOOSING)})
+
+
 def ranking(sets: Mapping[str, Judged], embedder: Embedder | None) -> dict[str, dict[str, float]]:
     """Print, for each set, what the others choose and what that reaches there."""
-    catalogs = {name: opened(judged.tools.values()) for name, judged in sets.items()}
-    by_constants = {one: {name: reached(judged, catalogs[name], one) for name, judged in sets.items()} for one in GRID}
+    chosen = choose_constants(sets)
     table: dict[str, dict[str, float]] = {}
-    for name, judged in sets.items():
-        others = [other for other in sets if other != name]
-        best = max(GRID, key=lambda one: sum(by_constants[one][other] for other in others))
-        row = {"held out": by_constants[best][name], "shipped": by_constants[SHIPPED][name]}
+    for name, judged in {**sets, **among_others(sets)}.items():
+        best = chosen[name.split()[-1]]
+        catalog = opened(judged.tools.values())
+        row = {"held out": reached(judged, catalog, best), "shipped": reached(judged, catalog, SHIPPED)}
         with_bm25s = bm25s_search(list(judged.tools.values()))
         if with_bm25s:
             row["bm25s"] = recall(judged, with_bm25s)
@@ -82,76 +116,91 @@ def ranking(sets: Mapping[str, Judged], embedder: Embedder | None) -> dict[str, 
                 "both, shipped": reached(judged, fused, SHIPPED),
             }
         if not table:
-            print(f"\n{'R@5':<14}" + "".join(f"{way:>16}" for way in row) + "   chosen by the others")
+            print(f"\n{'R@5':<22}" + "".join(f"{way:>16}" for way in row) + "   chosen by the others")
         table[name] = row
-        print(f"{name:<14}" + "".join(f"{value:>16.4f}" for value in row.values()) + f"   {tuple(best)}", flush=True)
-    ways = next(iter(table.values()))
-    mean = "".join(f"{sum(row[way] for row in table.values()) / len(table):>16.4f}" for way in ways)
-    print(f"{'mean':<14}{mean}")
+        print(f"{name:<22}" + "".join(f"{value:>16.4f}" for value in row.values()) + f"   {tuple(best)}", flush=True)
+    for label, names in (("mean", sets.keys()), ("mean of short", table.keys() - sets.keys())):
+        rows = [table[name] for name in names]
+        ways = rows[0] if rows else ()
+        print(f"{label:<22}" + "".join(f"{sum(row[way] for row in rows) / len(rows):>16.4f}" for way in ways))
     return table
 
 
 class Evidence(NamedTuple):
-    """Of a set: what a right answer and a stranger's query have, and what each right answer is worth."""
+    """What a catalog has in common with the requests that are meant for it, and with others."""
 
-    own: Sequence[tuple[float, float]]  # evidence, R@5
-    strangers: Sequence[float]
-
-    def loss(self, least: float) -> float:
-        return 100 * sum(worth for evidence, worth in self.own if evidence < least) / len(self.own)
-
-    def found(self, least: float) -> float:
-        return sum(evidence >= least for evidence in self.strangers) / len(self.strangers)
+    own: Sequence[float]
+    unrelated: Sequence[float]
 
 
-def floor(sets: Mapping[str, Judged], embedder: Embedder | None) -> None:
-    """Print the trade-off between hiding right answers and answering strangers, for thresholds that others chose."""
-    ways: dict[str, tuple[Embedder | None, Callable[[Catalog, str], float]]] = {"words: share": (None, _share)}
-    if embedder:
-        ways["meaning: cosine"] = embedder, _cosine
-    print(f"\n{'floor':<18}{'budget':>8}{'strangers found':>18}{'of which each':>42}{'R@5 lost':>10}{'most':>7}")
-    for way, (own_embedder, evidence) in ways.items():
-        known = {name: _evidence(sets, name, own_embedder, evidence) for name in sets}
-        marks = sorted({mark for one in known.values() for mark in [*one.strangers, *(mark for mark, _ in one.own)]})
-        marks = marks[:: max(len(marks) // 400, 1)]
-        for budget in BUDGETS:
-            chosen_by = {
-                name: _highest(marks, [known[other] for other in sets if other != name], budget) for name in sets
-            }
-            found = [known[name].found(least) for name, least in chosen_by.items()]
-            lost = [known[name].loss(least) for name, least in chosen_by.items()]
-            each = " ".join(f"{share:.2f}" for share in found)
-            mean_found, mean_lost = sum(found) / len(found), sum(lost) / len(lost)
-            print(f"{way:<18}{budget:>8}{mean_found:>18.3f}{each:>42}{mean_lost:>10.2f}{max(lost):>7.2f}", flush=True)
+def abstention(sets: Mapping[str, Judged], embedder: Embedder | None, others: Mapping[str, Sequence[str]]) -> None:
+    """Print the trade-off between losing true requests and answering unrelated ones, for thresholds of other sets."""
+    ways: dict[str, Embedder | None] = {"words": None, **({"both": embedder} if embedder else {})}
+    print(f"\n{'judged by':<10}{'unrelated':<12}{'budget':>7}{'least':>11}{'lost':>7}{'most':>7}{'rejected':>10}  each")
+    for way, own_embedder in ways.items():
+        for source in ("tools", "documents"):
+            known = {}
+            for name, judged in sets.items():
+                strangers = others if source == "documents" else {one: some(sets[one]) for one in sets if one != name}
+                catalog = opened(judged.tools.values(), own_embedder)
+                texts = [*judged.queries.values(), *(text for queries in strangers.values() for text in queries)]
+                if own_embedder:
+                    own_embedder.embed(texts, "query")
+                found = [_evidence(catalog, text) for text in texts]
+                known[name] = Evidence(found[: len(judged.queries)], found[len(judged.queries) :])
+            if any(one.unrelated for one in known.values()):
+                _print_trade_off(way, source, known)
 
 
-def _highest(marks: Sequence[float], others: Sequence[Evidence], budget: float) -> float:
-    """The highest threshold that costs the others no more than the budget, on average."""
-    return max((mark for mark in marks if sum(one.loss(mark) for one in others) / len(others) <= budget), default=0.0)
+def _print_trade_off(way: str, source: str, known: Mapping[str, Evidence]) -> None:
+    marks = sorted({mark for one in known.values() for mark in one.own})
+    marks = marks[:: max(len(marks) // 1000, 1)]
+    lost = {name: [_below(one.own, mark) for mark in marks] for name, one in known.items()}
+
+    def highest(names: Sequence[str], budget: float) -> float:
+        means = (sum(lost[name][place] for name in names) / len(names) for place in range(len(marks)))
+        return max((mark for mark, mean in zip(marks, means, strict=True) if mean <= budget), default=marks[0])
+
+    for budget in BUDGETS:
+        chosen = {name: highest([other for other in known if other != name], budget) for name in known}
+        own = [_below(known[name].own, mark) for name, mark in chosen.items()]
+        rejected = [_below(known[name].unrelated, mark) for name, mark in chosen.items()]
+        print(
+            f"{way:<10}{source:<12}{budget:>6}%{highest(list(known), budget):>11.3f}{sum(own) / len(own):>6.2f}%"
+            f"{max(own):>6.1f}%{sum(rejected) / len(rejected):>9.1f}%  " + " ".join(f"{one:.0f}" for one in rejected),
+            flush=True,
+        )
 
 
-def _evidence(
-    sets: Mapping[str, Judged], name: str, embedder: Embedder | None, evidence: Callable[[Catalog, str], float]
-) -> Evidence:
-    judged = sets[name]
-    catalog = opened(judged.tools.values(), embedder)
-    own = []
-    for query_id, query in judged.queries.items():
-        wanted = judged.relevant[query_id]
-        found = {hit.id for hit in catalog.search(query, limit=K).hits}
-        own.append((evidence(catalog, query), len(wanted & found) / len(wanted)))
-    strangers = [query for other in sets if other != name for query in some(sets[other])]
-    return Evidence(own, [evidence(catalog, query) for query in strangers])
+def _below(evidence: Sequence[float], mark: float) -> float:
+    return 100 * sum(one < mark for one in evidence) / len(evidence)
 
 
-def _share(catalog: Catalog, query: str) -> float:
-    ranked = catalog._index.rank(query).ranked
-    return shared_weight(catalog._index, query, ranked[0].id, len(catalog))[0] if ranked else 0.0
+def _evidence(catalog: Catalog, query: str) -> float:
+    """What the thresholds of the ranking are compared with, as for a catalog of one tool."""
+    index, tools = catalog._index, len(catalog)
+    ranked = index.rank(query, DEPTH).ranked
+    if not ranked:
+        return 0.0
+    share = term_share(index, query, max(ranked, key=partial(_score, "keyword")).id, tools)
+    if index.embedder is None:
+        return share
+    cosine = max(_score("semantic", rank) for rank in ranked) / (index.embedder.min_score or 1.0)
+    return share + COSINE_EVIDENCE * cosine - EVIDENCE_PER_LOG * log(tools)
 
 
-def _cosine(catalog: Catalog, query: str) -> float:
-    hits = catalog._index.semantic(query, limit=1, min_score=None).hits
-    return hits[0].score if hits else 0.0
+def _score(layer: str, rank: Rank) -> float:
+    return next((one.score for one in rank.layers if one.name == layer), -1.0)
+
+
+def requests_of_documents(directory: Path) -> dict[str, list[str]]:
+    """A sample of the queries of each set that is not of tools."""
+    found = {}
+    for path in sorted(directory.glob("*/qrels.tsv")):
+        judged = load(path.parent, None)
+        if "name" not in json.loads((path.parent / "corpus.jsonl").open(encoding="utf-8").readline()):
+            found[path.parent.name] = random.Random(2).sample(sorted(judged.queries.values()), FROM_DOCUMENTS)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -160,6 +209,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=250, help="at most this many of each set (250)")
     parser.add_argument("--embedder", help="compare meaning too, by this embedder")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
+    parser.add_argument("--documents", action="store_true", help="count requests for documents as unrelated too")
+    parser.add_argument("--only", choices=("ranking", "abstention"), help="one table")
     options = parser.parse_args(argv)
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
@@ -171,8 +222,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     sets = judged_sets(Path(options.directory), options.queries)
     if len(sets) < 3:
         parser.error(f"{options.directory} has fewer than three sets of tools: name a directory that has them")
-    ranking(sets, remembering)
-    floor(sets, remembering)
+    if options.only != "abstention":
+        ranking(sets, remembering)
+    if options.only != "ranking":
+        abstention(sets, remembering, requests_of_documents(Path(options.directory)) if options.documents else {})
 
 
 if __name__ == "__main__":

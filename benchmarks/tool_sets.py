@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from onhand.tools.ranking import tool_ranking
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids of the five best
 K = 5
+OTHERS = "livemcpbench"  # the set whose tools surround the shortened ones
+SHORT_TOOLS = 45
 STRANGERS = 100  # queries of each other set that are put to a catalog
 
 
@@ -32,7 +35,7 @@ def judged_sets(
     found = {}
     for path in sorted(directory.glob("*/qrels.tsv")):
         rows = [json.loads(line) for line in (path.parent / "corpus.jsonl").read_text("utf-8").splitlines()]
-        if rows and "parameters" in rows[0] and (not only or path.parent.name in only):
+        if rows and {"name", "description"} <= rows[0].keys() and (not only or path.parent.name in only):
             found[path.parent.name] = _judged(path.parent, rows, most_queries)
     return found
 
@@ -58,6 +61,36 @@ def _entry(row: dict[str, Any]) -> dict[str, Any]:
     name = str(row["name"]).replace("/", "_").replace(" ", "")  # such as "GET /movie/{id}", which no server may use
     own = {"name": name, "description": row.get("description"), "parameters": parameters}
     return {**own, "server": row["server"]} if row["id"] != row["name"] and row.get("server") else own
+
+
+def among_others(sets: Mapping[str, Judged]) -> dict[str, Judged]:
+    """A few tools of each other set, cut to one sentence, among all tools of MCP servers, which say more.
+
+    This is what a catalog looks like when some servers describe their tools briefly.
+    """
+    others = sets.get(OTHERS)
+    return {f"short {name}": _shorten(judged, others) for name, judged in sets.items() if others and name != OTHERS}
+
+
+def _shorten(judged: Judged, others: Judged) -> Judged:
+    by_id = {tool.id: tool for tool in judged.tools.values()}
+    chosen: dict[str, CatalogTool] = {}
+    queries = {}
+    for query, text in random.Random(3).sample(sorted(judged.queries.items()), len(judged.queries)):
+        wanted = judged.relevant[query]
+        if len(chosen.keys() | wanted) <= SHORT_TOOLS:
+            queries[query] = text
+            chosen |= {tool_id: _first_sentence(by_id[tool_id]) for tool_id in wanted}
+    rest = {tool.id: tool for tool in others.tools.values()}
+    return Judged({**rest, **chosen}, queries, judged.relevant)
+
+
+def _first_sentence(tool: CatalogTool) -> CatalogTool:
+    """Return a tool with the first sentence of its description and the names of its arguments."""
+    sentence = re.split(r"(?<=[.!?])\s|\n", tool.description, maxsplit=1)[0]
+    named = tool.input_schema.get("properties")
+    schema = {"type": "object", "properties": {name: {} for name in named}} if isinstance(named, dict) else {}
+    return tool._replace(description=sentence, summary="", input_schema=schema)
 
 
 def recall(judged: Judged, search: Search) -> float:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from onhand.cache.cache import SemanticCache
 from onhand.corpora.context import Context
 from onhand.document import Document
 from onhand.search.index import Index
@@ -85,3 +86,12 @@ def context() -> Iterator[Context]:
 @settings(max_examples=60, deadline=None)
 def test_a_page_is_found_by_a_request_with_any_signs(context: Context, request: str) -> None:
     assert [hit.path for hit in context.search(request).hits][:1] == [".AGENTS/send_invoice.md"]
+
+
+@requirement("catalog.sentences")
+@given(request=requests())
+@settings(max_examples=60, deadline=None)
+def test_an_answer_is_found_again_by_a_request_with_any_signs(request: str) -> None:
+    cache = SemanticCache()
+    cache.store(request, "sent")
+    assert cache.lookup(f" {request}\n").kind == "exact"

@@ -101,6 +101,7 @@ class GatewaySearchAnswer(Record):
     unknown: tuple[UnknownName, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    weak: bool = False
     resources: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     call_with: Mapping[str, str] = {}  # name of a tool → that of the tool to call it with

@@ -212,6 +212,7 @@ def _explain_bad_pattern(pattern: str) -> str:
 DEFAULT_LIMIT = 8
 # Reasons for a result without hits.
 EXCLUDED = ("every tool that was named is excluded", "every tool that fits is excluded")
+WEAK = "these matches are weak, since they have few of the query's words: if none fits, use other words"
 LOADING = "the model that compares meaning is still loading; search again in a few seconds"
 EMBED_BATCH = 32  # tools that are embedded together: some hundredths of a second
 BATCH = 1024  # tools that are indexed together, so that their terms are sorted once
@@ -255,6 +256,7 @@ class ToolSearchResult(Record):
     reason: str | None = None
     notes: tuple[str, ...] = ()
     server: str = ""  # the only one that was searched, if the query names one
+    weak: bool = False  # whether even the best hit has little in common with the query
 
     def __iter__(self) -> Iterator[ToolHit]:  # type: ignore[override]
         return iter(self.hits)
@@ -517,7 +519,7 @@ class Catalog:
         if allowed is not None and (not allowed or not words):
             return self._list_by_id(query, allowed, limit, server)
         depth = limit + len(without)
-        places, notes = rank_tools(self._index, self._names, words, len(self._ids), depth, allowed)
+        places, notes, weak = rank_tools(self._index, self._names, words, len(self._ids), depth, allowed)
         others = [one for one in places if one.id not in without]
         kept = [one for place, one in enumerate(others) if place < limit or one.is_named]
         hits = self._hits(kept, self._index.terms(words, [one.id for one in kept]) if explain else {})
@@ -527,7 +529,9 @@ class Catalog:
         reason = EXCLUDED[1] if places else miss or self._explain_miss(words, server)
         notes += own_notes
         notes += (f"only words were compared: {self._not_embedded}",) if self._not_embedded else ()
-        return self._make_result(query, "words", hits, reason, unknown, notes, server)
+        weak = weak and bool(hits)
+        notes += (WEAK,) if weak else ()
+        return self._make_result(query, "words", hits, reason, unknown, notes, server)._replace(weak=weak)
 
     def _apply_operators(self, parts: ToolQuery, query: str) -> QueryScope:
         """Return what to search for, and among which tools; if an operator names nothing, the whole query is words."""

@@ -1,7 +1,7 @@
 """Rank tools for a query: by words, by meaning, by the parts of the query and by the names that it contains.
 
 A tool is a document in the Index. An attacker may have written its schema, so each part is read once, with limits on
-parts and characters. The constants were tuned on five public tool sets with judged queries
+parts and characters. The constants were tuned on public tool sets with judged queries
 (benchmarks/tool_search.py); docs/adr/0014-tool-ranking.md says which ones were varied, and how far. "Convert the file
 to PDF. Then mail it to Ann" needs two tools, and the words for one hide those for the other. Therefore each sentence is
 also ranked by itself, and the best tools for it gain. Only ids are ranked here; the catalog has the tools.
@@ -19,7 +19,7 @@ from typing import Any
 
 from onhand.document import Contribution, Document
 from onhand.errors import InputError
-from onhand.lexical.scoring import BM25_PLUS, Formula, Ranking
+from onhand.lexical.scoring import BM25, BM25_PLUS, Ranking
 from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer, Memo, parts_of, stem, units_of
 from onhand.record import Record
 from onhand.search.index import Index, Rank
@@ -31,6 +31,7 @@ _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
 _WORDS = IdentifierTokenizer(bigrams=False)
 _SPACED = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + b" " * 128
 _STOP_WORD, _TOO_LONG = "", " "  # values that are not keys of words
+_FILLER = "a"  # a function word, which no query looks for
 # Of each field: longer than all real ones in public tool sets, so that a stuffed field does not cost time.
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
@@ -155,7 +156,10 @@ def _identifiers(parts: Sequence[str]) -> list[str]:
 
 
 def words_of_text(text: str) -> list[str]:
-    """Return the words of a text, with repetitions limited and long identifiers split into parts."""
+    """Return the words of a text, with repetitions limited and long identifiers split into parts.
+
+    In a list of keywords, what is repeated too often becomes `_FILLER`, so that the list is as long as it was written.
+    """
     words = _WORDS.words(text)
     times = _times(words)
     if _TOO_LONG in times:
@@ -166,7 +170,7 @@ def words_of_text(text: str) -> list[str]:
         once: dict[str, str] = {}
         for word in words:
             once.setdefault(_KEYS[word] or word, word)
-        words = list(once.values())
+        words = [*once.values(), *[_FILLER] * sum(max(count - MAX_REPEATS, 0) for count in times.values())]
     elif telling - len(times) >= MAX_REPEATS and max(times.values()) > MAX_REPEATS:
         words = _firsts(words)
     return words if text.isascii() else _units(words)
@@ -292,13 +296,15 @@ ASKING_WORDS = frozenset(
     "yet".split()
 )
 
-# A tool is relevant if it matches at least this share of the query's term weights (idf),
-MIN_SHARE = 0.2
-# or a term with at least this share of the weight of a term that only one tool has,
-MIN_TERM_SHARE = 0.34
-# or, with an embedder, this share of its minimum cosine. All three are as high as possible without hiding correct
-# results in the tool set with the shortest descriptions.
-MIN_COSINE_SHARE = 0.73
+# By words alone, matches are weak if the best one has less than this share of the query's term weights (idf). That is
+# so for every third request that is meant for other tools, and for one in twenty that are meant for these.
+STRONG_SHARE = 0.06
+# With an embedder, the evidence is that share plus COSINE_EVIDENCE for a cosine as large as the least that the embedder
+# declares as related. Matches are weak, and are not returned, if the evidence is less than MIN_EVIDENCE plus
+# EVIDENCE_PER_LOG for each natural logarithm of the number of tools: the best of more tools is better by chance.
+COSINE_EVIDENCE = 0.4
+MIN_EVIDENCE = 0.17
+EVIDENCE_PER_LOG = 0.04
 # A small catalog does not show which words are rare: all of three tools may have the word that matters. Weights are
 # therefore computed as if there were at least this many tools, the size of the smallest set used for tuning.
 FEW_TOOLS = 199
@@ -313,15 +319,14 @@ def tool_ranking(profile: str = "default") -> Ranking:
         return Ranking("tools-seed-1", split_only, seed_fields, BM25_PLUS, count_repeats=True)
     if profile != "default":
         raise InputError(f"profile must be {' or '.join(map(repr, PROFILES))}, not {profile!r}")
-    # Length is only half normalised, since a tool with many arguments needs more words. The descriptions of arguments
-    # count half, since they are similar in all tools of a server.
+    # The descriptions of arguments count half, since they are similar in all tools of a server.
     tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
     return Ranking(
-        "tools-4",  # increase it with every change to the fields, so that files are re-indexed
+        "tools-5",  # increase it with every change to the fields, so that files are re-indexed
         tokenizer,
         fields,
-        Formula(k1=1.5, b=0.5),
+        BM25,
         per_field_length=True,
         alone={"names": 0.5},
         fields_of=document_fields,
@@ -329,27 +334,28 @@ def tool_ranking(profile: str = "default") -> Ranking:
     )
 
 
-def is_relevant(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
-    """Return whether the best tools of a ranking are relevant enough to be shown."""
-    if not ranked or all(word.lower() in FUNCTION_WORDS for word in query.split()):
-        return False
-    is_fused = any(layer.name == "semantic" for layer in ranked[0].layers)
-    best = max(ranked, key=lambda rank: _score(rank, "keyword")) if is_fused else ranked[0]
-    share, most = shared_weight(index, query, best.id, tools)
-    if share >= MIN_SHARE:
-        return True
-    least_cosine = index.embedder.min_score if index.embedder else None
-    if is_fused and least_cosine is not None:
-        return max(_score(rank, "semantic") for rank in ranked) >= MIN_COSINE_SHARE * least_cosine
-    return most >= MIN_TERM_SHARE * log(max(tools, FEW_TOOLS) + 2)
+def is_weak(index: Index, query: str, ranked: Sequence[Rank], tools: int, least_cosine: float | None) -> bool:
+    """Return whether even the best tools of a ranking have little in common with the query.
+
+    `least_cosine` is the least that the embedder declares as related; None if only words can be judged.
+    """
+    share = term_share(index, query, max(ranked, key=_keyword_score).id, tools)
+    if least_cosine is None:
+        return share < STRONG_SHARE
+    cosine = max(_score(rank, "semantic") for rank in ranked)
+    evidence = share + COSINE_EVIDENCE * cosine / least_cosine
+    return evidence < MIN_EVIDENCE + EVIDENCE_PER_LOG * log(max(tools, 1))
 
 
-def shared_weight(index: Index, query: str, tool_id: str, tools: int) -> tuple[float, float]:
-    """Return the share of the query's term weights that a tool matches, and the largest weight among them."""
+def term_share(index: Index, query: str, tool_id: str, tools: int) -> float:
+    """Return the share of the query's term weights that a tool matches."""
     added = log(max(FEW_TOOLS + 1, tools + 1) / (tools + 1))
     weights = [(weight + added, matches) for weight, matches in index.term_weights(query, tool_id).values()]
-    matched = [weight for weight, matches in weights if matches]
-    return sum(matched) / (sum(weight for weight, _ in weights) or 1.0), max(matched, default=0.0)
+    return sum(weight for weight, matches in weights if matches) / (sum(weight for weight, _ in weights) or 1.0)
+
+
+def _keyword_score(rank: Rank) -> float:
+    return _score(rank, "keyword")
 
 
 def _score(rank: Rank, layer: str) -> float:
@@ -420,6 +426,7 @@ class ToolRanking(Record):
 
     places: tuple[RankedTool, ...]
     notes: tuple[str, ...] = ()
+    weak: bool = False  # whether even the best of them has little in common with the query
 
 
 def rank_tools(
@@ -428,12 +435,15 @@ def rank_tools(
     """Rank the tools of an index, or some of them; tools that the words name come first."""
     ranked, notes = index.rank(words, max(depth, DEPTH), among)
     whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that relevance does not depend on `among`
-    if not is_relevant(index, words, whole, tools):
+    is_fused = any(layer.name == "semantic" for one in whole[:1] for layer in one.layers)
+    least_cosine = index.embedder.min_score if index.embedder and is_fused else None
+    has_content = any(word.lower() not in FUNCTION_WORDS for word in words.split())
+    weak = bool(whole) and is_weak(index, words, whole, tools, least_cosine)
+    if not has_content or (weak and least_cosine is not None):
         ranked = ()
     meant = _find_named(names, words, is_known=bool(ranked))
     if among is not None:
         meant = [own for group in meant if (own := [tool_id for tool_id in group if tool_id in among])]
-    is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
     gained = _part_gains(index, words, ranked, among)
     _add_gains(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
@@ -461,7 +471,7 @@ def rank_tools(
         for place, tool_id in enumerate(sorted(scores, key=order))
         if place < depth or tool_id in firsts
     ]
-    return ToolRanking(tuple(places), notes if index.embedder else ())
+    return ToolRanking(tuple(places), notes if index.embedder else (), weak and bool(ranked) and not meant)
 
 
 def listed_names(words: str) -> list[str]:

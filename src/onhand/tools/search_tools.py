@@ -75,6 +75,7 @@ class ToolSearchAnswer(Record):
     unknown: tuple[UnknownName, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    weak: bool = False
 
 
 class SessionSearchAnswer(Record):
@@ -88,6 +89,7 @@ class SessionSearchAnswer(Record):
     unknown: tuple[UnknownName, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    weak: bool = False
     activated: tuple[str, ...] = ()
     already: tuple[str, ...] = ()
     evicted: tuple[str, ...] = ()
@@ -170,7 +172,14 @@ def search_answer(result: ToolSearchResult, max_description_chars: int | None = 
     """Return the result of a catalog search as an answer for programs."""
     hits = tuple(_found_tool(hit, max_description_chars) for hit in result.hits)
     return ToolSearchAnswer(
-        result.query, result.form, hits, result.total_tools, result.reason, result.unknown, result.notes
+        result.query,
+        result.form,
+        hits,
+        result.total_tools,
+        result.reason,
+        result.unknown,
+        result.notes,
+        weak=result.weak,
     )
 
 

@@ -1,4 +1,6 @@
 import threading
+from array import array
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from onhand.lexical.scoring import Ranking
 from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.store.sqlite import SqliteStore
-from onhand.tools.catalog import Catalog, CatalogChange, ToolSearchResult
+from onhand.tools.catalog import WEAK, Catalog, CatalogChange, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool, catalog_tool, validate_tool
 from onhand.tools.ranking import tool_document, tool_ranking
 from onhand.tools.schema import tool as make_tool
@@ -181,6 +183,55 @@ def test_in_a_small_catalog_a_word_that_all_tools_have_is_enough(query: str, cou
     catalog.add([CatalogTool(name, text) for name, text in list(described.items())[:count]])
     assert len(catalog.search(query).hits) == count
     assert catalog.search("bake a chocolate cake").hits == ()
+
+
+CHANNELS = [CatalogTool(f"{verb}_channel", f"{verb.title()} a channel.", server="slack") for verb in ("join", "leave")]
+# A request with one common word of the channels, and many that no tool has.
+CROSSING = "which ferry crosses the channel overnight with a cabin for four people, two bicycles and a large dog"
+
+
+@requirement("catalog.nothing-fits")
+def test_by_words_alone_weak_matches_are_found_and_called_weak() -> None:
+    catalog = Catalog()
+    catalog.add(CHANNELS)
+    weak = catalog.search(CROSSING)
+    assert (names(weak), weak.weak, weak.notes) == (["join_channel", "leave_channel"], True, (WEAK,))
+    for query in ("join a channel", f"join_channel {CROSSING}", "server:slack", "+join", "select:join_channel"):
+        found = catalog.search(query)
+        assert (bool(found.hits), found.weak, found.notes) == (True, False, ())
+    nothing = catalog.search("zzzz qqqq")
+    assert (nothing.hits, nothing.weak, nothing.notes) == ((), False, ())
+
+
+class AxisEmbedder:
+    """Reads a text as one of two directions, so that the cosine of any two texts is 1 or 0."""
+
+    name, dimension, prompt_format = "axes", 2, ""
+
+    def __init__(self, min_score: float | None) -> None:
+        self.min_score = min_score
+
+    def embed(self, texts: Sequence[str], kind: str = "document") -> "list[array[float]]":
+        return [array("f", [1, 0] if "channel." in text or "chat room" in text else [0, 1]) for text in texts]
+
+
+@requirement("catalog.nothing-fits", "catalog.hybrid")
+def test_with_an_embedder_weak_matches_are_not_found_but_related_ones_are() -> None:
+    catalog = Catalog(embedder=AxisEmbedder(min_score=0.5))
+    catalog.add(CHANNELS)
+    weak = catalog.search(CROSSING)
+    assert (weak.hits, weak.weak) == ((), False)
+    assert weak.reason
+    assert set(names(catalog.search("enter the chat room"))) == {"join_channel", "leave_channel"}
+    assert names(catalog.search(f"join_channel {CROSSING}"))[0] == "join_channel"
+
+
+@requirement("catalog.nothing-fits", "catalog.hybrid")
+def test_with_an_embedder_whose_cosines_mean_nothing_known_weak_matches_are_called_weak() -> None:
+    catalog = Catalog(embedder=AxisEmbedder(min_score=None))
+    catalog.add(CHANNELS)
+    weak = catalog.search(CROSSING)
+    assert (len(weak.hits), weak.weak) == (2, True)
 
 
 def test_an_empty_catalog_says_that_it_is_empty() -> None:

@@ -56,6 +56,18 @@ def test_names_that_nothing_has_are_reported_with_the_nearest() -> None:
     assert lines[3].endswith("?")
 
 
+@requirement("catalog.nothing-fits")
+def test_weak_matches_are_called_weak_for_models_and_programs() -> None:
+    _, registry = opened(catalog())
+    wishes = "scooter bicycle kayak tandem boat harbour sunrise picnic blanket lemonade umbrella sunscreen towels"
+    result = search(registry, f"rent {wishes} sandals novels cherries kites spades frisbees, in a repository")
+    assert result.text.splitlines()[-1].startswith("Note: these matches are weak")
+    assert result.structured["weak"] is True
+    strong = search(registry, "send a message")
+    assert "weak" not in strong.text
+    assert strong.structured["weak"] is False
+
+
 @requirement("catalog.miss-says-what-exists")
 def test_a_miss_says_what_there_is_and_what_may_yet_come() -> None:
     session, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
