@@ -1,15 +1,15 @@
 """Ranking quality on judged sets: nDCG@10 and recall@5 of our rankings beside bm25s, set by set.
 
-    python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR] [--variants]
-        [--unrelated]
+    python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--passages 512]
+        [--cache DIR] [--variants] [--unrelated]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, with corpus.jsonl (id, title, text; tools also have
 parameters), queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id, score, under a header line).
 
 With an embedder there are semantic search, reciprocal rank and the default fusion too, all through the Index; a set
 where fusion is more than a point below the better of its layers is marked with `!`. With --unrelated, a second table
-says how many of a set's own queries fused search answers with nothing, and how many of other sets' queries. Vectors are
-kept in the cache.
+says how many of a set's own queries fused search answers with nothing, and how many of other sets' queries. With
+--passages 1, a vector represents the beginning of a document instead of one passage. Vectors are kept in the cache.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder, Kind
 from onhand.lexical.scoring import BM25_PLUS, Ranking, get_ranking
 from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer
-from onhand.search.index import Index
+from onhand.search.index import MAX_PASSAGES, Index
 from onhand.store.memory import MemoryStore
 from onhand.store.store import Entry
 
@@ -74,6 +75,7 @@ class QuickStore(MemoryStore):
     def __init__(self, ranks: Ranking | None = None) -> None:
         super().__init__(ranks)
         self._rows: list[str] = []
+        self._starts: list[int] = []
         self._matrix: Any = None
 
     def upsert(self, entries: Sequence[Entry], facts: Any = None, **how: Any) -> None:
@@ -92,8 +94,11 @@ class QuickStore(MemoryStore):
 
         if self._matrix is None:
             self._rows = sorted(self._vectors)
-            self._matrix = numpy.array([self._vectors[id] for id in self._rows], dtype=numpy.float32)
-        scores = self._matrix @ numpy.array(vector, dtype=numpy.float32)
+            counts = [len(self._vectors[id]) // len(vector) for id in self._rows]
+            self._starts = [0, *accumulate(counts[:-1])]
+            joined = numpy.concatenate([numpy.frombuffer(self._vectors[id], numpy.float32) for id in self._rows])
+            self._matrix = joined.reshape(-1, len(vector))
+        scores = numpy.maximum.reduceat(self._matrix @ numpy.array(vector, dtype=numpy.float32), self._starts)
         allowed = self._allowed_ids(filter, among)
         # Stable, and the rows are in the order of ids.
         best = (row for row in numpy.argsort(-scores, kind="stable") if allowed is None or self._rows[row] in allowed)
@@ -167,7 +172,9 @@ def variants() -> dict[str, Ranking]:
     }
 
 
-def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) -> Iterator[tuple[str, Search]]:
+def searches(
+    judged: JudgedSet, embedder: Embedder | None, with_variants: bool, max_passages: int = MAX_PASSAGES
+) -> Iterator[tuple[str, Search]]:
     yield "keyword", by_words(judged, get_ranking())
     yield "seed", by_words(judged, seed_ranking())
     titled = [f"{document.title} {document.text}" for document in judged.documents]
@@ -176,7 +183,7 @@ def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) 
         for name, ranks in variants().items():
             yield name, by_words(judged, ranks)
     if embedder:
-        index = Index(QuickStore(), embedder)
+        index = Index(QuickStore(), embedder, max_passages=max_passages)
         index.put(judged.documents)
         embedder.embed(list(judged.queries.values()), "query")
         yield "semantic", ids_in(partial(index.semantic, min_score=None))
@@ -205,12 +212,15 @@ def tabulate(
     most_queries: int | None = None,
     embedder: Embedder | None = None,
     with_variants: bool = False,
+    max_passages: int = MAX_PASSAGES,
 ) -> Table:
     """Measure every ranking on every set, and print each row when it is known."""
     table = Table({}, set())
     for folder in folders:
         judged = load(folder, most_queries)
-        row = {name: measure(judged, search) for name, search in searches(judged, embedder, with_variants)}
+        row = {
+            name: measure(judged, search) for name, search in searches(judged, embedder, with_variants, max_passages)
+        }
         if not table.rows:
             print(f"{'nDCG@10 (recall@5)':<20}" + "".join(f"{name:>16}" for name in row))
         table.rows[folder.name] = row
@@ -272,6 +282,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", help="only these folders")
     parser.add_argument("--queries", type=int, help="at most this many of each set; all of them when not given")
     parser.add_argument("--embedder", help="compare meaning too, by this embedder")
+    parser.add_argument("--passages", type=int, default=MAX_PASSAGES, help="embed at most this many of a document")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
     parser.add_argument("--unrelated", action="store_true", help="measure how often fused search finds nothing, too")
     parser.add_argument("--variants", action="store_true", help="rank by words with one thing changed each, too")
@@ -287,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not folders:
         parser.error(f"{options.directory} has no such judged set: name a directory that has one, or other --sets")
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
-    tabulate(folders, options.queries, remembering, options.variants)
+    tabulate(folders, options.queries, remembering, options.variants, options.passages)
     if options.unrelated and remembering:
         tabulate_abstention(folders, options.queries, remembering)
 

@@ -109,12 +109,12 @@ def numpys(matrix: Floats, allowed: Ints | None) -> Callable[[Floats], Sequence[
 
 
 def measure(kind: str, matrix: Floats, queries: Floats, directory: str) -> None:
-    def rows_above(docnum: int) -> Iterator[tuple[int, bytes]]:
+    def rows_after(docnum: int, _copied: int) -> Iterator[tuple[int, bytes]]:
         return ((number, matrix[number].tobytes()) for number in range(docnum + 1, len(matrix)))
 
     path, dimension = os.path.join(directory, kind), matrix.shape[1]
     start = time.process_time()
-    MappedVectors(path, dimension, kind).catch_up(rows_above)
+    MappedVectors(path, dimension, kind).catch_up(rows_after)
     built = time.process_time() - start
     start = time.process_time()
     vectors = MappedVectors(path, dimension, kind)

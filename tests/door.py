@@ -284,4 +284,6 @@ def _hit(hit: wire.SearchHit) -> dict[str, Any]:
         "author": hit.author,
         "created_time": None if created is None else created.isoformat() + "Z",
         "layers": layers,
+        **({"lines": [hit.first_line, hit.last_line]} if hit.first_line else {}),
+        **({"bytes": [hit.first_byte, hit.end_byte]} if hit.end_byte else {}),
     }

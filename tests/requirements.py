@@ -283,6 +283,7 @@ documents.dialogue 001 Filter, then semantic search, then get_document finds the
 documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
 documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
 documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
+search.passages own A document of any length is found by meaning through its best passage, whose place is told.
 search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
 documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
 documents.import-resumes own An interrupted import goes on where it stopped.

@@ -40,6 +40,15 @@ class Document(Record):
     source_path: str = ""  # where it was read from
 
 
+class Passage(Record):
+    """The place of a passage in the text of a document."""
+
+    first_line: int  # counted from 1
+    last_line: int  # inclusive
+    first_byte: int  # in UTF-8, counted from 0
+    end_byte: int  # exclusive
+
+
 class Filter(Record):
     """Which documents to search; an empty field or None does not restrict the search.
 

@@ -17,7 +17,7 @@ from onhand.corpora.file_index import cache_path
 from onhand.corpora.files import SKIPPED_DIRECTORIES
 from onhand.errors import ConfigError, InputError, MissingExtra, NotFound, SandboxError, StoreError
 from onhand.fsio import describe_fault, find_exposed, make_directories
-from onhand.search.index import Index
+from onhand.search.index import MAX_PASSAGES, Index
 from onhand.store.memory import MemoryStore
 from onhand.text import digest
 
@@ -88,17 +88,19 @@ def open_index(
     path: str | os.PathLike[str] | None = None,
     embedder: Embedder | str | None = "auto",
     on_download: OnDownload | None = None,
+    max_passages: int = MAX_PASSAGES,
 ) -> Index:
     """Open an index of documents in a file, which is created if needed, or in memory if there is no path.
 
     `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder. `on_download`
-    gets the name of a model that is being downloaded, the bytes so far and, if known, the total.
+    gets the name of a model that is being downloaded, the bytes so far and, if known, the total. At most `max_passages`
+    of a document get a vector.
     """
     from onhand.embed.choose import choose_embedder
     from onhand.store.sqlite import SqliteStore
 
     available, reason = choose_embedder(embedder, on_download)
-    return Index(MemoryStore() if path is None else SqliteStore(path), available, reason)
+    return Index(MemoryStore() if path is None else SqliteStore(path), available, reason, max_passages=max_passages)
 
 
 class Project:
@@ -219,7 +221,8 @@ class Project:
             raise StoreError(
                 f"{directory} cannot be created, so choose another --db: {describe_fault(error)}"
             ) from None
-        return open_index(self.documents_path, self.config.documents.embedder, self.on_download)
+        documents = self.config.documents
+        return open_index(self.documents_path, documents.embedder, self.on_download, documents.max_passages)
 
     @property
     def documents_path(self) -> str:

@@ -3,7 +3,13 @@
 This module is on the way to every search, so it imports only what Python has already loaded.
 """
 
+from __future__ import annotations
+
 from onhand.hidden_characters import sanitize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:
@@ -14,6 +20,12 @@ def one_line(text: str, max_chars: int | None = None) -> str:
         text = " ".join(text.splitlines())
     text = " ".join(sanitize(text).split())
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
+
+
+def count_lines(text: str | bytes) -> int:
+    """Return the number of lines; the last one may lack its newline, and an empty text has none."""
+    newline: Any = b"\n" if isinstance(text, bytes) else "\n"
+    return text.count(newline) + (not text.endswith(newline)) if text else 0
 
 
 def quantity(number: int, noun: str) -> str:

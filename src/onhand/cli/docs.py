@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onhand.corpora.document_tools import DocumentReadingJson
     from onhand.corpora.documents import Documents, DocumentsPage
     from onhand.project import Project
-    from onhand.search.index import Written
+    from onhand.search.index import Stats, Written
     from onhand.search.result import Hit, Layer
     from onhand.store.store import Tally
 
@@ -158,7 +158,8 @@ def _print_hit(number: int, hit: Hit, explain: bool, is_ranked: bool) -> None:
 
     score = f"  score {hit.score:.4f}" if is_ranked else ""
     terminal.say(f"{number}. {terminal.join_lines(hit.title or '(no title)')}{score}", heading=True)
-    details = [hit.document_id, hit.author, time_text(hit.created_time)]
+    lines = f"lines {hit.lines[0]:,}-{hit.lines[1]:,}" if hit.lines else ""
+    details = [hit.document_id, lines, hit.author, time_text(hit.created_time)]
     terminal.say("   " + "  ".join(terminal.join_lines(part) for part in details if part))
     for layer in hit.layers if explain else ():
         _print_layer(layer)
@@ -241,6 +242,7 @@ def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
             {
                 "documents": stats.documents,
                 "vectors": stats.vectors,
+                "passages": stats.passages._asdict(),
                 "embedder": made_with,
                 "semantic": stats.semantic,
                 **{name: {"distinct": tally.distinct, "most": dict(tally.most)} for name, tally in tallies.items()},
@@ -249,13 +251,19 @@ def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    rows = [("documents", f"{stats.documents:,}"), ("vectors", f"{stats.vectors:,}")]
+    rows = [("documents", f"{stats.documents:,}"), ("vectors", _describe_vectors(stats))]
+    rows += [("left out", stats.passages.describe_left_out())] if stats.passages.cut_documents else []
     rows += [(name, stats.embedder[name]) for name in sorted(stats.embedder)]
     rows += [("semantic", stats.semantic)]
     rows += [(name, _format_tally(tally)) for name, tally in tallies.items()]
     rows += [("created", f"{times[0]} to {times[1]}" if times[0] else "")]
     terminal.print_table([(name, value or "none") for name, value in rows])
     return 0
+
+
+def _describe_vectors(stats: Stats) -> str:
+    passages = stats.passages.vectors
+    return f"{stats.vectors:,}" + (f", of {quantity(passages, 'passage')}" if passages != stats.vectors else "")
 
 
 def _format_tally(tally: Tally) -> str:
@@ -280,7 +288,7 @@ def _check(documents: Documents, arguments: argparse.Namespace) -> int:
 
 
 def _reembed(documents: Documents, arguments: argparse.Namespace) -> int:
-    progress, total, done = terminal.Progress(), documents.index.store.count(), 0
+    progress, total, done = terminal.Progress(), documents.index.count_unembedded(), 0
 
     def advance(count: int) -> None:
         nonlocal done
@@ -337,10 +345,11 @@ def run_import(project: Project, arguments: argparse.Namespace) -> int:
 class _Done:
     """The outcome of an import."""
 
-    def __init__(self, written: Written, path: str, semantic: str) -> None:
+    def __init__(self, written: Written, path: str, stats: Stats) -> None:
         self.written = written
         self.path = path
-        self.semantic = semantic  # "ready", or why semantic search is not possible
+        self.semantic = stats.semantic  # "ready", or why semantic search is not possible
+        self.passages = stats.passages
 
 
 class _Reader:
@@ -374,16 +383,18 @@ class _Reader:
 
 def _import(project: Project, reader: _Reader) -> _Done:
     """Put the documents into the database, which is created only if there is a document."""
-    from onhand.search.index import Written
+    from onhand.search.index import Stats, Written
 
     path = project.documents_path
     documents = reader.documents()
     first = next(documents, None)
     if first is None:
-        return _Done(Written(), path, "ready")
+        return _Done(Written(), path, Stats(0, 0, {}, "ready"))
     written = project.index.put(chain([first], documents), reader.on_progress, checked=True)
-    semantic = "ready" if project.config.documents.embedder == "none" else project.index.stats().semantic
-    return _Done(written, path, semantic)
+    stats = project.index.stats()
+    if project.config.documents.embedder == "none":  # as wanted
+        stats = stats._replace(semantic="ready")
+    return _Done(written, path, stats)
 
 
 def _print_outcome(done: _Done, problems: list[dict[str, str]], as_json: bool) -> None:
@@ -397,6 +408,7 @@ def _print_outcome(done: _Done, problems: list[dict[str, str]], as_json: bool) -
                 "problems": problems,
                 "db": done.path,
                 "semantic": done.semantic,
+                "passages": done.passages._asdict(),
             }
         )
         return
@@ -414,3 +426,4 @@ def _print_outcome(done: _Done, problems: list[dict[str, str]], as_json: bool) -
     )
     if done.semantic != "ready":
         terminal.warn([f"these documents can be found by words but not by meaning: {done.semantic}"])
+    terminal.warn(filter(None, [done.passages.describe_left_out()]))

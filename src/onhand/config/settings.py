@@ -212,6 +212,12 @@ class DocumentsSettings(Record):
         "'embeddinggemma' and 'multilingual-e5-small' are downloaded on first use.",
         "model",
     )
+    max_passages: int = setting(
+        512,
+        "How many passages of a document are embedded, of up to 165 words each; the rest is found by words only. "
+        "After raising it, run `onhand docs reembed`. 1 does not divide documents: a vector represents the beginning.",
+        minimum=1,
+    )
     max_output_bytes: int = setting(15_360, "The maximum size of the result of a document tool.", minimum=4_096)
 
 

@@ -54,6 +54,8 @@ class DocumentHitJson(TypedDict):
     author: str
     created_time: str | None
     layers: dict[str, DocumentLayer]
+    lines: NotRequired[Annotated[Span, "Of the passage nearest in meaning: first_line and last_line of get_document."]]
+    bytes: NotRequired[Annotated[Span, "Of that passage if it is a part of a long line: first_byte, and the end."]]
 
 
 class DocumentsPageJson(TypedDict):
@@ -132,7 +134,7 @@ def answer_as_json(answer: DocumentsPage, explain: bool = False) -> DocumentsPag
 
 def hit_as_json(hit: Hit, explain: bool = False) -> DocumentHitJson:
     """Return a hit as every door shows it."""
-    return {
+    value: DocumentHitJson = {
         "document_id": hit.document_id,
         "title": shorten(hit.title, MAX_TITLE_CHARS),
         "snippet": hit.snippet,
@@ -141,6 +143,11 @@ def hit_as_json(hit: Hit, explain: bool = False) -> DocumentHitJson:
         "created_time": time_text(hit.created_time),
         "layers": {layer.name: _layer(layer, explain) for layer in hit.layers},
     }
+    if hit.excerpt is not None:
+        value["lines"] = list(hit.excerpt.lines)
+        if hit.excerpt.bytes is not None:  # a part of a long line, of which the lines say too little
+            value["bytes"] = list(hit.excerpt.bytes)
+    return value
 
 
 def reading_within(reading: DocumentReading, max_bytes: int) -> DocumentReadingJson:

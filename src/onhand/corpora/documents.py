@@ -17,6 +17,7 @@ from onhand.record import Record
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
 from onhand.search.validation import validate_filter, validate_query
 from onhand.store.store import parse_order
+from onhand.text import count_lines
 
 TYPE_CHECKING = False
 
@@ -162,25 +163,19 @@ def shorten_part(part: TextPart, room: int, size: Callable[[str], int]) -> TextP
 
 
 def _cut_part(part: TextPart, text: str) -> TextPart:
-    last_line = part.first_line + _lines(text) - 1
+    last_line = part.first_line + count_lines(text) - 1
     return part._replace(text=text, last_line=last_line, end_byte=part.first_byte + len(text.encode()))
 
 
 def _part(raw: bytes, start: int, end: int, by_lines: bool) -> TextPart:
     text = raw[start:end].decode()
     first_line = raw.count(b"\n", 0, start) + 1
-    last_line = first_line + _lines(text) - 1
-    return TextPart(text, first_line, last_line, _lines(raw), start, end, len(raw), last_line, end, by_lines)
-
-
-def _lines(text: str | bytes) -> int:
-    if isinstance(text, bytes):
-        return text.count(b"\n") + (not text.endswith(b"\n")) if text else 0
-    return text.count("\n") + (not text.endswith("\n")) if text else 0
+    last_line = first_line + count_lines(text) - 1
+    return TextPart(text, first_line, last_line, count_lines(raw), start, end, len(raw), last_line, end, by_lines)
 
 
 def _line_range(raw: bytes, first: int, last: int | None) -> tuple[int, int]:
-    lines = _lines(raw)
+    lines = count_lines(raw)
     if first < 1 or first > max(lines, 1):
         raise InputError(f"first_line is {first}, but the document has {lines:,} lines, counted from 1", "first_line")
     if last is not None and last < first:
@@ -368,7 +363,7 @@ class Documents:
         from onhand.corpora.federated import Finding, Findings
 
         answer = self.fused(query, limit=limit)
-        found = tuple(Finding(hit.document_id, hit.title, hit.text, hit.score) for hit in answer.hits)
+        found = tuple(Finding(hit.document_id, hit.title, hit.matching_text, hit.score) for hit in answer.hits)
         return Findings(found, answer.reason, answer.notes)
 
     def tools(self) -> list[Tool]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onhand.lexical.scoring import Ranking
     from onhand.search.result import SearchResult
 
-FORMAT = 6  # of cache files: raise it when a corpus makes something else of the same text, or stores it differently
+FORMAT = 7  # of cache files: raise it when a corpus makes something else of the same text, or stores it differently
 MAX_UNUSED_S = 90 * 24 * 3600  # after this time, a cache file is deleted
 TOUCH_INTERVAL_S = 24 * 3600  # the precision of the time at which a cache file was last used
 DIGEST_CHARS = 32

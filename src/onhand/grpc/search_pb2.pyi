@@ -94,7 +94,7 @@ class SearchResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[SearchHit, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total_size: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., min_score: _Optional[float] = ...) -> None: ...
 
 class SearchHit(_message.Message):
-    __slots__ = ("document_id", "title", "snippet", "score", "author", "created_time", "exact_score", "tags", "scope", "kind", "layers")
+    __slots__ = ("document_id", "title", "snippet", "score", "author", "created_time", "exact_score", "tags", "scope", "kind", "layers", "first_line", "last_line", "first_byte", "end_byte")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     SNIPPET_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,10 @@ class SearchHit(_message.Message):
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LINE_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BYTE_FIELD_NUMBER: _ClassVar[int]
+    END_BYTE_FIELD_NUMBER: _ClassVar[int]
     document_id: str
     title: str
     snippet: str
@@ -117,7 +121,11 @@ class SearchHit(_message.Message):
     scope: str
     kind: str
     layers: _containers.RepeatedCompositeFieldContainer[Layer]
-    def __init__(self, document_id: _Optional[str] = ..., title: _Optional[str] = ..., snippet: _Optional[str] = ..., score: _Optional[float] = ..., author: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exact_score: _Optional[float] = ..., tags: _Optional[_Iterable[str]] = ..., scope: _Optional[str] = ..., kind: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ...) -> None: ...
+    first_line: int
+    last_line: int
+    first_byte: int
+    end_byte: int
+    def __init__(self, document_id: _Optional[str] = ..., title: _Optional[str] = ..., snippet: _Optional[str] = ..., score: _Optional[float] = ..., author: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exact_score: _Optional[float] = ..., tags: _Optional[_Iterable[str]] = ..., scope: _Optional[str] = ..., kind: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., first_byte: _Optional[int] = ..., end_byte: _Optional[int] = ...) -> None: ...
 
 class Layer(_message.Message):
     __slots__ = ("name", "rank", "score", "share", "terms")
@@ -238,7 +246,7 @@ class GetStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatsResponse(_message.Message):
-    __slots__ = ("documents", "vectors", "embedder", "semantic")
+    __slots__ = ("documents", "vectors", "embedder", "semantic", "passages", "cut_documents", "left_out_bytes")
     class EmbedderEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -250,8 +258,14 @@ class GetStatsResponse(_message.Message):
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     EMBEDDER_FIELD_NUMBER: _ClassVar[int]
     SEMANTIC_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    CUT_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     documents: int
     vectors: int
     embedder: _containers.ScalarMap[str, str]
     semantic: str
-    def __init__(self, documents: _Optional[int] = ..., vectors: _Optional[int] = ..., embedder: _Optional[_Mapping[str, str]] = ..., semantic: _Optional[str] = ...) -> None: ...
+    passages: int
+    cut_documents: int
+    left_out_bytes: int
+    def __init__(self, documents: _Optional[int] = ..., vectors: _Optional[int] = ..., embedder: _Optional[_Mapping[str, str]] = ..., semantic: _Optional[str] = ..., passages: _Optional[int] = ..., cut_documents: _Optional[int] = ..., left_out_bytes: _Optional[int] = ...) -> None: ...

@@ -18,6 +18,7 @@ from onhand.errors import InputError
 from onhand.grpc import search_pb2 as wire
 from onhand.search.index import AS_DECLARED, Stats, Written
 from onhand.search.result import Hit, Layer, SearchResult
+from onhand.store.store import Excerpt, PassageCounts
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import DocumentsPage, TextPart
@@ -104,6 +105,9 @@ def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
         scope=shorten(hit.scope, MAX_NAME_CHARS),
         kind=shorten(hit.kind, MAX_NAME_CHARS),
     )
+    if hit.excerpt is not None:
+        message.first_line, message.last_line = hit.excerpt.lines
+        message.first_byte, message.end_byte = hit.excerpt.bytes or (0, 0)
     for name, rank, score, share, terms in hit.layers:
         layer = message.layers.add(name=name, rank=rank, score=score, share=share)
         for term, field, part in terms:
@@ -135,6 +139,7 @@ def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) 
 
 
 def _hit_of(hit: wire.SearchHit, query: str) -> Hit:
+    text = escape(hit.snippet, quote=False)  # so that the snippet made from this text is the one received
     return Hit(
         document_id=hit.document_id,
         title=hit.title,
@@ -146,9 +151,16 @@ def _hit_of(hit: wire.SearchHit, query: str) -> Hit:
         source_path="",
         score=hit.exact_score,
         layers=tuple(_layer_of(layer) for layer in hit.layers),
-        text=escape(hit.snippet, quote=False),  # so that the snippet made from this text is the one received
+        text=text,
         query=query,
+        excerpt=_excerpt_of(hit, text),
     )
+
+
+def _excerpt_of(hit: wire.SearchHit, text: str) -> Excerpt | None:
+    if not hit.first_line:
+        return None
+    return Excerpt(text, (hit.first_line, hit.last_line), (hit.first_byte, hit.end_byte) if hit.end_byte else None)
 
 
 def _layer_of(layer: wire.Layer) -> Layer:
@@ -223,12 +235,16 @@ def stats_message(stats: Stats) -> wire.GetStatsResponse:
         vectors=stats.vectors,
         embedder=stats.embedder,
         semantic=_redact_locations(stats.semantic),
+        passages=stats.passages.vectors,
+        cut_documents=stats.passages.cut_documents,
+        left_out_bytes=stats.passages.left_out_bytes,
     )
 
 
 def stats_of(message: wire.GetStatsResponse) -> Stats:
     """Return the statistics of an index."""
-    return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic)
+    passages = PassageCounts(message.passages, message.cut_documents, message.left_out_bytes)
+    return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic, passages)
 
 
 def put_messages(

@@ -18,7 +18,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from onhand.markdown.links import LinkDefinition
 
@@ -509,6 +509,9 @@ def _pair_emphasis(text: str, delimiters: list[Range]) -> list[Range]:
 
 INTRO = "(intro)"
 
+_MAX_INDENTATION = 1000  # characters; skipping longer ones again for every part would take quadratic time
+_SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？", "｡", "। ", "؟ ")
+
 _JOINER = "\u200d"  # joins the parts of one emoji
 # The most marks on one letter that Unicode's stream-safe format allows; longer runs are cut anyway.
 _MAX_MARKS = 30
@@ -517,34 +520,51 @@ _MAX_MARKS = 30
 MAX_HEADING_CHARS = 200
 
 
+class SectionPart(Record):
+    """The place of a section, or of a part of one that is too long, in the text of an outline."""
+
+    heading_path: tuple[str, ...]  # as in Section
+    start: int
+    end: int
+    has_heading: bool  # whether it begins with the heading line of the section
+
+
 def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
     """Split a page into its sections in file order; none is longer than `max_chars`.
 
     Line numbers are those of the file. Front matter and blank lines around a section are left out. A section that is
-    too long is split between paragraphs if possible, else between lines, else between words. No text is lost, and a
-    code fence is only cut when it alone is too long.
+    too long is split between paragraphs if possible, else between lines, between sentences or between words. No text is
+    lost, and a code fence is only cut when it alone is too long.
     """
-    if max_chars < 1:
-        raise InputError(f"max_chars is {max_chars}: pass a number of at least 1")
     page = read_outline(text)
     source = page.text
     sections: list[Section] = []
+    counted = line = 0
+    for path, start, end, _ in split_outline(page, max_chars):
+        first_line = line + source.count("\n", counted, start)
+        line = first_line + source.count("\n", start, end)
+        counted = end
+        sections.append(Section(path[-1], path, source[start:end], first_line, line))
+    return sections
+
+
+def split_outline(page: Outline, max_chars: int) -> Iterator[SectionPart]:
+    """Yield the sections of a page, as `split_sections` does, by their places."""
+    if max_chars < 1:
+        raise InputError(f"max_chars is {max_chars}: pass a number of at least 1")
     path: tuple[str, ...] = (INTRO,)
     levels: list[int] = []
-    start = title_end = counted = page.body + 1
-    line = source.count("\n", 0, start)
-    for heading in (*page.headings, Heading(0, len(source), 0, "")):
+    start = title_end = page.body + 1
+    for heading in (*page.headings, Heading(0, len(page.text), 0, "")):
+        is_first = bool(levels)
         for first, last in _split_range(page, start, heading.start, title_end, max_chars):
-            first_line = line + source.count("\n", counted, first)
-            line = first_line + source.count("\n", first, last)
-            counted = last
-            sections.append(Section(path[-1], path, source[first:last], first_line, line))
+            yield SectionPart(path, first, last, is_first)
+            is_first = False
         level, start, title_end, title = heading
         while levels and levels[-1] >= level:
             levels.pop()
         path = (*path[: len(levels)], _shorten_heading(title))
         levels.append(level)
-    return sections
 
 
 def _shorten_heading(heading: str) -> str:
@@ -556,34 +576,30 @@ def _shorten_heading(heading: str) -> str:
     return name[: _character_start(name, 0, MAX_HEADING_CHARS - 1)] + "…"
 
 
-def _split_range(page: Outline, start: int, end: int, title_end: int, max_chars: int) -> Sequence[tuple[int, int]]:
-    """Return the parts of a range, each without blank lines around it; none if the range is blank."""
+def _split_range(page: Outline, start: int, end: int, title_end: int, max_chars: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a range, each without blank lines around it; none if the range is blank."""
     text = page.text
     end = _visible_end(text, start, end)
-    if text[start : start + 1].isspace():
-        start = _visible_start(text, start, end)
-    if end - start <= max_chars:
-        return ((start, end),) if end > start else ()
-    parts = []
+    start = _visible_start(text, start, end)
+    title_end = _visible_start(text, title_end, end) if title_end > start else start
     while end - start > max_chars:
         cut = _find_cut(page, start, max(start, title_end), start + max_chars)
         last = _visible_end(text, start, cut)
         if last > start:
-            parts.append((start, last))
+            yield start, last
         start = _visible_start(text, cut, end)
         title_end = start
-    if _visible_end(text, start, end) > start:
-        parts.append((start, end))
-    return parts
+    if end > start and _visible_end(text, start, end) > start:
+        yield start, end
 
 
 def _visible_start(text: str, start: int, end: int) -> int:
-    """Skip blank lines, keeping the indentation of the line after them."""
-    newline = text.find("\n", start, end)
-    while newline >= 0 and not text[start:newline].strip():
-        start = newline + 1
-        newline = text.find("\n", start, end)
-    return start
+    """Skip blank lines, keeping the indentation of the line after them unless it is huge."""
+    first = start
+    while first < end and text[first].isspace():
+        first += 1
+    line = max(start, text.rfind("\n", start, first) + 1)
+    return line if first - line <= _MAX_INDENTATION else first
 
 
 def _visible_end(text: str, start: int, end: int) -> int:
@@ -598,7 +614,7 @@ def _visible_end(text: str, start: int, end: int) -> int:
 def _find_cut(page: Outline, start: int, floor: int, limit: int) -> int:
     """Return where to end a part that may reach to `limit`: above `floor` only if there is no other place.
 
-    The floor is the end of the heading, which should not be left on its own.
+    The floor is the end of the heading and the blank lines below it. A heading should not be left on its own.
     """
     text = page.text
     between_paragraphs = -1
@@ -613,7 +629,11 @@ def _find_cut(page: Outline, start: int, floor: int, limit: int) -> int:
     newline = text.rfind("\n", floor + 1, limit + 1)
     if newline > 0:
         return newline
-    space = text.rfind(" ", max(start, limit - (limit - start) // 2), limit)
+    middle = max(start, limit - (limit - start) // 2)
+    sentence = max(text.rfind(mark, middle, limit) + len(mark) for mark in _SENTENCE_ENDS)
+    if sentence > middle:
+        return sentence
+    space = text.rfind(" ", middle, limit)
     return space + 1 if space >= 0 else _character_start(text, start, limit)
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from onhand import cancellation
 from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds
-from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
+from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError, StoreError
 from onhand.record import Record
 from onhand.search.result import Hit, Layer, SearchResult
 from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
-from onhand.store.store import Entry, passes
+from onhand.store.store import Entry, Excerpt, PassageCounts, passes
+from onhand.store.vectors import join_vectors, split_vectors
+from onhand.text import count_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from onhand.document import Contribution
     from onhand.embed.embedder import Embedder, Kind
@@ -28,7 +30,9 @@ MAX_LIMIT = 50
 DEFAULT_MIN_SCORE = 0.6  # for an embedder that declares none
 FUSED_DEPTH = 200  # matches of each layer; what is further down in both is not relevant
 MOST = 2**31  # the largest limit or offset that every store supports
-BATCH = 256  # documents that are embedded and written together
+BATCH = 256  # documents, or passages to be embedded, that are written together
+MAX_PASSAGES = 512  # of a document: up to 85,000 English words, which take MiniLM six seconds
+CHARS_PER_PASSAGE = 1000  # about, to see how many fit into a batch
 AS_DECLARED = "as declared"  # as min_score: that of the embedder, else DEFAULT_MIN_SCORE
 
 
@@ -59,16 +63,18 @@ class Stats(Record):
     """The size of an index, and whether it can be searched by meaning."""
 
     documents: int
-    vectors: int
+    vectors: int  # documents that have one
     embedder: Mapping[str, str]  # the one that made the vectors; empty if there are none
     semantic: str  # "ready", or why search by meaning is not available
+    passages: PassageCounts = PassageCounts()
 
 
 class Index:
     """Documents that can be searched by keyword, by meaning, by filter, or by keyword and meaning fused.
 
     `unavailable` is the error message for searches by meaning if there is no embedder. Only documents that pass
-    `embeds` are embedded; others are found by their words.
+    `embeds` are embedded; others are found by their words. Of a document that is longer than `max_passages`, the rest
+    has no vector; with a maximum of 1, documents are not divided, and a vector represents the beginning.
     """
 
     def __init__(
@@ -77,9 +83,11 @@ class Index:
         embedder: Embedder | None = None,
         unavailable: str | None = None,
         embeds: Filter = EVERYTHING,
+        max_passages: int = MAX_PASSAGES,
     ) -> None:
         self.store = store
         self.embedder = embedder
+        self.max_passages = max_passages
         self._embeds = embeds
         self._unavailable = (
             unavailable or "This index was opened without an embedder. Open it with one, or search by keyword."
@@ -100,14 +108,15 @@ class Index:
         """
         if isinstance(documents, Document | str | dict):  # only a Document is accepted below
             documents = [documents]  # type: ignore[list-item]
-        written = Written()
+        written, size = Written(), 0
         waiting: dict[str, Document] = {}
         for document in documents:
-            if len(waiting) >= batch:
-                written = self._write(waiting, written, on_progress, more=True)
+            if size >= batch:
+                written, size = self._write(waiting, written, on_progress, more=True), 0
                 waiting = {}
             valid = document if checked else validate_document(document)
             waiting[valid.id] = valid
+            size += self._count_passages(valid)
         return self._write(waiting, written, on_progress) if waiting else written
 
     def delete(self, ids: Collection[str]) -> int:
@@ -155,7 +164,9 @@ class Index:
         with self.store.snapshot():
             matches = self.store.nearest(vector, filter, _depth(limit, offset), least)
             ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
-            result = self._result(ranked, query, limit, offset, lambda: self._explain_nothing_near(filter, least))
+            result = self._result(
+                ranked, query, limit, offset, lambda: self._explain_nothing_near(filter, least), vector
+            )
             return result._replace(min_score=least, notes=self._missing_vectors_note())
 
     def filter(
@@ -210,7 +221,7 @@ class Index:
             if method == "scores" and vector and fused and not weak and not self._has_evidence(query, fused, scores):
                 return SearchResult((), _explain_weak(fused[0].id), notes)
             ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
-            result = self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter))
+            result = self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter), vector)
             result = result._replace(hits=self.explain_hits(result.hits, query)) if explain else result
             notes += self._missing_vectors_note() if vector else ()
         if is_cut and not result.more:
@@ -253,16 +264,24 @@ class Index:
         except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
         with self.store.snapshot():
-            return Stats(self.store.count(), self.store.vectors(), self._stored_fingerprint(), semantic)
+            documents, vectors = self.store.count(), self.store.vectors()
+            return Stats(documents, vectors, self._stored_fingerprint(), semantic, self.store.passages())
 
     def check(self) -> list[Damage]:
         """Return everything in the store that is not as it was written."""
         return self.store.check()
 
+    def count_unembedded(self) -> int:
+        """Return how many documents `reembed` would embed."""
+        if self.embedder and self._stored_fingerprint() != fingerprint(self.embedder):
+            return self.store.count(self._embeds)
+        return len(self.store.without_vector(MOST, self._embeds, self.max_passages))
+
     def reembed(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Embed all documents if another embedder made their vectors, else those without one; return how many.
 
-        After an interruption it continues where it stopped.
+        Documents of which passages were left out are embedded again if more are allowed now. After an interruption it
+        continues where it stopped.
         """
         if self.embedder is None:
             raise self._no_embedder()
@@ -270,13 +289,34 @@ class Index:
         if self._stored_fingerprint() != facts:
             self.store.clear_vectors(facts)
         done = 0
-        while ids := self.store.without_vector(BATCH, self._embeds):
-            documents = [document for document_id in ids if (document := self.store.get(document_id))]
-            self.store.upsert(self._entries(documents), facts, only_unchanged=True)
-            done += len(documents)
-            if on_progress:
-                on_progress(done)
+        while ids := self.store.without_vector(BATCH, self._embeds, self.max_passages):
+            for documents in self._batches(ids):
+                ids_of_batch = [document.id for document in documents]
+                self.store.upsert(self._entries(documents, ids_of_batch), facts, only_unchanged=True)
+                done += len(documents)
+                if on_progress:
+                    on_progress(done)
         return done
+
+    def _batches(self, ids: Iterable[str]) -> Iterator[list[Document]]:
+        """Yield documents in batches of about as many passages as are embedded together."""
+        batch: list[Document] = []
+        size = 0
+        for document_id in ids:
+            if document := self.store.get(document_id):
+                batch.append(document)
+                size += self._count_passages(document)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _count_passages(self, document: Document) -> int:
+        """Return about how many texts are embedded for a document, or 1 if none is."""
+        if self.embedder is None:
+            return 1
+        return min(1 + len(document.text) // CHARS_PER_PASSAGE, self.max_passages)
 
     def close(self) -> None:
         """Close the store."""
@@ -299,7 +339,7 @@ class Index:
         new = [document for document in documents.values() if not unchanged.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
-            self.store.upsert(self._entries(new), facts, more=more)
+            self.store.upsert(self._entries(new, [one.id for one in new if one.id in unchanged]), facts, more=more)
         elif not more and (written.added or written.changed):
             self.store.upsert([])  # indexes what earlier calls left for later
         changed = sum(1 for document in new if document.id in unchanged)
@@ -312,14 +352,35 @@ class Index:
             on_progress(sum(written))
         return written
 
-    def _entries(self, documents: Sequence[Document]) -> list[Entry]:
-        vectors = self._embed_documents(documents) if self.embedder else {}
-        return [Entry(document, vectors.get(document.id) if vectors else None) for document in documents]
+    def _entries(self, documents: Sequence[Document], stored: Collection[str] = ()) -> list[Entry]:
+        """Return the documents with the vectors of those that are embedded.
 
-    def _embed_documents(self, documents: Sequence[Document]) -> dict[str, array[float]]:
-        """Return the vectors of those documents that are embedded, by id."""
+        Passages that are the same in the `stored` document with the same id keep their vectors.
+        """
+        if self.embedder is None:
+            return [Entry(document) for document in documents]
+        embedder = self._matching_embedder()
         embedded = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
-        return embed_documents(self._matching_embedder(), embedded)
+        known: dict[str, array[float]] = {}
+        for document_id in stored:
+            known |= self._stored_vectors(document_id, embedder.dimension)
+        entries = {entry.document.id: entry for entry in embed_documents(embedder, embedded, self.max_passages, known)}
+        return [entries.get(document.id) or Entry(document) for document in documents]
+
+    def _stored_vectors(self, document_id: str, dimension: int) -> dict[str, array[float]]:
+        """Return the vectors of a document by the text that was embedded."""
+        from onhand.search.passages import divide_document
+
+        try:
+            with self.store.snapshot():
+                vector, document = self.store.vector(document_id), self.store.get(document_id)
+        except StoreError:  # it is damaged, and about to be replaced
+            return {}
+        if vector is None or document is None or len(vector) % dimension:
+            return {}
+        vectors = split_vectors(vector, len(vector) // dimension)
+        texts = divide_document(document, len(vectors)).texts
+        return dict(zip(texts, vectors, strict=True)) if len(texts) == len(vectors) else {}
 
     def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
         """Return the vector of a query, or None, and a note if it cannot be embedded."""
@@ -392,15 +453,26 @@ class Index:
         limit: int,
         offset: int,
         why_empty: Callable[[], str],
+        vector: array[float] | None = None,
     ) -> SearchResult:
         page = ranked[offset : offset + limit]
-        hits = self._hits([(match.id, match.score, layers) for match, layers in page], query)
+        hits = self._hits([(match.id, match.score, layers) for match, layers in page], query, vector)
         reason = None if hits else "there are no further hits" if offset and ranked else why_empty()
         return SearchResult(hits, reason, more=len(ranked) > offset + limit)
 
-    def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
+    def _hits(
+        self,
+        found: Sequence[tuple[str, float, tuple[Layer, ...]]],
+        query: str,
+        vector: array[float] | None = None,
+    ) -> tuple[Hit, ...]:
         cancellation.check()
+        near = [id for id, _, layers in found if any(layer.name == "semantic" for layer in layers)] if vector else []
+        excerpts = self.store.excerpts(vector, near) if vector else {}
         heads = {head.id: head for head in self.store.heads([document_id for document_id, _, _ in found])}
+        for whole in near:  # which are short, or not divided
+            if whole not in excerpts and whole in heads and heads[whole].text:
+                excerpts[whole] = Excerpt(heads[whole].text, (1, count_lines(heads[whole].text)), None)
         return tuple(
             Hit(
                 head.id,
@@ -415,6 +487,7 @@ class Index:
                 layers,
                 head.text,
                 query,
+                excerpts.get(head.id),
             )
             for document_id, score, layers in found
             if (head := heads.get(document_id))  # another process may have deleted it
@@ -459,10 +532,10 @@ class Index:
         return {name: value for name, value in self.store.facts().items() if name.startswith("embedder.")}
 
     def _missing_vectors_note(self) -> tuple[str, ...]:
-        documents, vectors = self.store.count(self._embeds), self.store.vectors()
-        if vectors == documents:
-            return ()
-        return (f"{documents - vectors:,} of {documents:,} documents have no vector: run `onhand docs reembed`",)
+        documents = self.store.count(self._embeds)
+        missing = documents - self.store.vectors()
+        advice = f"{missing:,} of {documents:,} documents have no vector: run `onhand docs reembed`" if missing else ""
+        return tuple(filter(None, (advice, self.store.passages().describe_left_out())))
 
     def _resolve_min_score(self, min_score: float | str | None) -> float | None:
         if min_score is None or isinstance(min_score, int | float):
@@ -513,18 +586,29 @@ def _embed(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[f
         raise EmbedderError(f"The embedder failed ({reason}). Choose another embedder.") from error
 
 
-def embed_documents(embedder: Embedder, documents: Sequence[Document]) -> dict[str, array[float]]:
-    """Return the vectors of documents by id."""
-    texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
-    vectors = _embed(embedder, texts, "document") if texts else []
-    if len(vectors) != len(texts):
-        raise EmbedderError(
-            f"The embedder returned {len(vectors)} vectors for {len(texts)} texts. Nothing was written."
-        )
-    return {
-        document.id: validate_vector(vector, embedder.dimension, f"document {document.id!r}")
-        for document, vector in zip(documents, vectors, strict=True)
-    }
+def embed_documents(
+    embedder: Embedder,
+    documents: Sequence[Document],
+    max_passages: int = 1,
+    known: Mapping[str, array[float]] | None = None,
+) -> list[Entry]:
+    """Return documents with the vectors of their passages; texts whose vectors are `known` are not embedded."""
+    from onhand.search.passages import divide_document
+
+    divisions = [divide_document(document, max_passages) for document in documents]
+    by_text = dict(known or {})
+    divided = list(zip(documents, divisions, strict=True))
+    texts = {text: document.id for document, division in divided for text in division.texts}  # equal ones count once
+    new = [text for text in texts if text not in by_text]
+    vectors = _embed(embedder, new, "document") if new else []
+    if len(vectors) != len(new):
+        raise EmbedderError(f"The embedder returned {len(vectors)} vectors for {len(new)} texts. Nothing was written.")
+    for text, vector in zip(new, vectors, strict=True):
+        by_text[text] = validate_vector(vector, embedder.dimension, f"document {texts[text]!r}")
+    return [
+        Entry(document, join_vectors([by_text[text] for text in division.texts]), division.passages, division.left_out)
+        for document, division in divided
+    ]
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from onhand.store.store import Excerpt
+
 
 class Layer(Record):
     """The rank and the score of a hit in one layer of a search."""
@@ -34,8 +36,21 @@ class Hit(Record):
     source_path: str
     score: float  # BM25, cosine, or fused, from 0 to 1; 0 if nothing was scored
     layers: tuple[Layer, ...]
-    text: str  # the beginning of the document, from which the snippet is taken
+    text: str  # the beginning of the document
     query: str
+    excerpt: Excerpt | None = None  # the passage nearest in meaning, if meaning was compared
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """The first and the last line of the passage nearest in meaning, if meaning was compared."""
+        return None if self.excerpt is None else self.excerpt.lines
+
+    @property
+    def matching_text(self) -> str:
+        """The text that shows why the document was found: that passage, or the beginning if words say more."""
+        shares = {layer.name: layer.share for layer in self.layers}
+        by_meaning = shares.get("semantic", 0.0) >= shares.get("keyword", 0.0)
+        return self.excerpt.text if self.excerpt is not None and by_meaning else self.text
 
     @property
     def terms(self) -> tuple[Contribution, ...]:
@@ -48,7 +63,7 @@ class Hit(Record):
         from onhand.lexical.scoring import get_ranking
         from onhand.lexical.snippet import best_window
 
-        return best_window(self.text, self.query, get_ranking().tokenizer)
+        return best_window(self.matching_text, self.query, get_ranking().tokenizer)
 
 
 class SearchResult(Record):

@@ -71,14 +71,13 @@ def _check_documents(connection: sqlite3.Connection) -> Iterator[Damage]:
 
 def _check_vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
     joined = connection.execute(
-        "SELECT id, has_vector, checksum, data FROM documents LEFT JOIN vectors USING (docnum) ORDER BY docnum"
+        "SELECT id, documents.passages, checksum, vectors.passages, data "
+        "FROM documents LEFT JOIN vectors USING (docnum) ORDER BY docnum"
     )
-    for document_id, has_vector, checksum, data in joined:
-        if bool(has_vector) != (data is not None):
-            yield Damage(
-                f"document {document_id!r} {'lost its vector' if has_vector else 'has a stray vector'}", IMPORT
-            )
-        elif data is not None and crc32(data) != checksum:
+    for document_id, count, checksum, passages, data in joined:
+        if bool(count) != (data is not None):
+            yield Damage(f"document {document_id!r} {'lost its vector' if count else 'has a stray vector'}", IMPORT)
+        elif data is not None and crc32(data, crc32(passages or b"")) != checksum:
             yield Damage(f"the vector of document {document_id!r} is not what was written", IMPORT)
     strays = "SELECT count(*) FROM vectors WHERE docnum NOT IN (SELECT docnum FROM documents)"
     (count,) = connection.execute(strays).fetchone()

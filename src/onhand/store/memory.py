@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds, to_microseconds
+from onhand.document import EVERYTHING, Document, Filter, Match, Passage, from_microseconds, to_microseconds
 from onhand.lexical.index import LexicalIndex
 from onhand.lexical.scoring import Ranking, get_ranking
 from onhand.lexical.segment import Row
@@ -10,10 +10,13 @@ from onhand.store.store import (
     MAX_TALLIED,
     Damage,
     Entry,
+    Excerpt,
     Head,
+    PassageCounts,
     Summary,
     Tally,
     content_hash,
+    excerpt_of,
     head_of,
     parse_order,
     refuse_other_facts,
@@ -38,6 +41,8 @@ class MemoryStore:
         self._lexical = LexicalIndex(self._ranking)
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
+        self._passages: dict[str, tuple[Passage, ...]] = {}  # of the documents that have several
+        self._left_out: dict[str, int] = {}  # bytes, of the documents with more passages than vectors
         self._facts: dict[str, str] = {}
         self._generation = 0
 
@@ -61,15 +66,18 @@ class MemoryStore:
         refuse_other_facts(self._facts, facts or {})
         self._generation += 1
         if only_unchanged:
-            unchanged = self.compare([document for document, _ in entries])
+            unchanged = self.compare([entry.document for entry in entries])
             entries = [entry for entry in entries if unchanged.get(entry.document.id)]
-        for document, vector in entries:
+        for document, vector, passages, left_out in entries:
             self._index_document(document)
             self._documents[document.id] = document
+            self._drop_vectors(document.id)
             if vector is not None:
                 self._vectors[document.id] = vector
-            elif self._vectors:
-                self._vectors.pop(document.id, None)
+                if passages:
+                    self._passages[document.id] = passages
+                if left_out:
+                    self._left_out[document.id] = left_out
         self._facts |= facts or {}
         if self._lexical.last_docnum > SPARE_DOCNUMS + 4 * len(self._documents):
             self.rebuild()
@@ -80,7 +88,7 @@ class MemoryStore:
         for document_id in stored:
             self._lexical.remove(document_id)
             del self._documents[document_id]
-            self._vectors.pop(document_id, None)
+            self._drop_vectors(document_id)
         return len(stored)
 
     def get(self, document_id: str) -> Document | None:
@@ -88,6 +96,21 @@ class MemoryStore:
 
     def heads(self, ids: Sequence[str]) -> list[Head]:
         return [head_of(self._documents[document_id]) for document_id in ids if document_id in self._documents]
+
+    def vector(self, document_id: str) -> array[float] | None:
+        return self._vectors.get(document_id)
+
+    def excerpts(self, vector: array[float], ids: Collection[str]) -> dict[str, Excerpt]:
+        from onhand.store.vectors import find_nearest_passage
+
+        return {
+            document_id: excerpt_of(
+                self._documents[document_id].text.encode(),
+                find_nearest_passage(vector, self._vectors[document_id], passages),
+            )
+            for document_id in ids
+            if (passages := self._passages.get(document_id))
+        }
 
     def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
         stored = self._documents
@@ -128,15 +151,22 @@ class MemoryStore:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         from heapq import nsmallest
+        from itertools import chain
 
-        from onhand.store.vectors import cosines
+        from onhand.store.vectors import best_of_each, cosines, split_vectors
 
         allowed = self._allowed_ids(filter, among)
         ids = list(self._vectors) if allowed is None else sorted(allowed & self._vectors.keys())
-        scores = cosines(vector, [self._vectors[document_id] for document_id in ids])
-        found = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
-        best = nsmallest(limit, found, key=lambda pair: (-pair[0], pair[1]))
-        return [Match(document_id, score, ()) for score, document_id in best]
+        vectors = [self._vectors[document_id] for document_id in ids]
+        if self._passages:
+            counts = [len(self._passages.get(document_id, ())) or 1 for document_id in ids]
+            vectors = list(chain.from_iterable(map(split_vectors, vectors, counts)))
+            ids = [document_id for document_id, count in zip(ids, counts, strict=True) for _ in range(count)]
+        scored = list(zip(ids, cosines(vector, vectors), strict=True))
+        found = best_of_each(scored) if self._passages else scored
+        passing = found if min_score is None else [pair for pair in found if pair[1] >= min_score]
+        best = nsmallest(limit, passing, key=lambda pair: (-pair[1], pair[0]))
+        return [Match(document_id, score, ()) for document_id, score in best]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
@@ -164,14 +194,21 @@ class MemoryStore:
     def vectors(self) -> int:
         return len(self._vectors)
 
-    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
+    def passages(self) -> PassageCounts:
+        extra = sum(len(passages) - 1 for passages in self._passages.values())
+        return PassageCounts(len(self._vectors) + extra, len(self._left_out), sum(self._left_out.values()))
+
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING, max_passages: int = 1) -> list[str]:
         allowed = self._allowed_ids(filter, None)
         ids = self._documents.keys() if allowed is None else allowed
-        return sorted(ids - self._vectors.keys())[:limit]
+        cut = [one for one in self._left_out if one in ids and (len(self._passages.get(one, ())) or 1) < max_passages]
+        return sorted({*(ids - self._vectors.keys()), *cut})[:limit]
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         self._generation += 1
         self._vectors.clear()
+        self._passages.clear()
+        self._left_out.clear()
         self._facts |= facts
 
     def facts(self) -> dict[str, str]:
@@ -198,15 +235,22 @@ class MemoryStore:
             for document in self._documents.values()
         ]
         vectors = {document_id: vector.tobytes() for document_id, vector in self._vectors.items()}
-        return documents, vectors, self._facts, self._lexical.state()
+        passages = {document_id: tuple(map(tuple, places)) for document_id, places in self._passages.items()}
+        return documents, vectors, passages, self._left_out, self._facts, self._lexical.state()
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Load the state of another store with the same ranking."""
-        documents, vectors, facts, words = state
+        documents, vectors, passages, self._left_out, facts, words = state
         self._documents = {row[0]: _decode_document(row) for row in documents}
         self._vectors = _decode_vectors(vectors) if vectors else {}
+        self._passages = {one: tuple(Passage(*place) for place in places) for one, places in passages.items()}
         self._facts = facts
         self._lexical.restore(words, lambda document_id, docnum: Row(docnum, *self._row(self._documents[document_id])))
+
+    def _drop_vectors(self, document_id: str) -> None:
+        if self._vectors.pop(document_id, None) is not None:
+            self._passages.pop(document_id, None)
+            self._left_out.pop(document_id, None)
 
     def _index_document(self, document: Document) -> None:
         self._lexical.add(document.id, *self._row(document))

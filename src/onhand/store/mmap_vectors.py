@@ -6,7 +6,8 @@ deleted at any time. A directory contains one generation of the copy, which the 
     current         name of the generation, token of the table, dimension
     NAME.rows       the vectors
     NAME.sums       a checksum for each vector
-    NAME.docnums    the docnum of each vector; written last: a row without a docnum does not count
+    NAME.docnums    the docnum of each vector; written last: a row without a docnum does not count. The vectors of one
+                    document follow each other.
     NAME.codes      blocks of quantized rows (quantizer.py)
     NAME.code_sums  a checksum for each block; written last
     lock            locked by the process that writes
@@ -22,7 +23,6 @@ import json
 import os
 import threading
 from contextlib import suppress
-from itertools import islice
 from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -33,7 +33,7 @@ from onhand.errors import StoreError
 from onhand.fsio import FileLock
 from onhand.store import nearest, quantizer
 from onhand.store.store import Damage
-from onhand.store.vectors import check_query, check_row
+from onhand.store.vectors import best_of_each, check_query, count_vectors
 
 if TYPE_CHECKING:
     from array import array
@@ -46,12 +46,15 @@ if TYPE_CHECKING:
     from onhand.store.quantizer import Blocks
 
     Docnums = Sequence[int] | NDArray[np.int64]
-    RowsAbove = Callable[[int], Iterable[tuple[int, bytes]]]  # docnum → the committed rows above it, ascending
+    # docnum, count → the committed rows above that docnum, ascending, and before them its own if it has more than
+    # `count` vectors
+    RowsAfter = Callable[[int, int], Iterable[tuple[int, bytes]]]
 
 FORMAT = 1
 BATCH_BYTES = 2**24  # of rows that are written together
 MIN_QUANTIZED_ROWS = 65_536  # fewer rows are compared exactly in two or three milliseconds
 MIN_ROWS_PER_HIT = 256  # with fewer rows for each hit, the codes leave too many rows to compare exactly
+MORE_ROWS = 4  # times as many vectors are looked for if those found so far belong to too few documents
 MAX_VERIFIED = 1000  # hits whose checksums are verified before they are returned
 
 
@@ -104,22 +107,22 @@ class MappedVectors:
         """Return the number of vectors in the copy, including deleted ones."""
         return sum(len(part.docnums) for part in self._parts)
 
-    def catch_up(self, rows_above: RowsAbove) -> None:
-        """Copy the committed rows above the last docnum: little-endian floats, by ascending docnum."""
+    def catch_up(self, rows_after: RowsAfter) -> None:
+        """Copy the committed rows after the last vector: little-endian floats, by ascending docnum."""
         with self._turn:
             self._refresh()
-            if next(iter(rows_above(self.last_docnum)), None) is None and not self._has_unquantized_rows():
+            if next(iter(rows_after(*self._last_vector())), None) is None and not self._has_unquantized_rows():
                 return
             if self.note is None:
                 try:
                     with FileLock(os.path.join(self._directory, "lock")):
-                        self._write(rows_above)
+                        self._write(rows_after)
                     return
                 except OSError as error:
                     reason = error.strerror or "in use by another process"
                     self.note = f"{self._directory} cannot be written ({reason}): new vectors are kept in memory"
                     self._refresh()
-            self._append_in_memory(rows_above(self.last_docnum))
+            self._append_in_memory(rows_after(*self._last_vector()))
 
     def nearest(
         self,
@@ -133,7 +136,8 @@ class MappedVectors:
     ) -> list[tuple[int, float]]:
         """Return the top-k docnums and their dot products in descending order, including all ties with the last one.
 
-        `allowed` and `deleted` are ascending. Docnums above `upto` do not count.
+        The product of a docnum is the largest of its vectors. `allowed` and `deleted` are ascending. Docnums above
+        `upto` do not count.
         """
         check_query(query, self._dimension)
         if limit <= 0:
@@ -143,9 +147,15 @@ class MappedVectors:
         tombstones = np.asarray(deleted, np.int64)
         floor = float("-inf") if min_score is None else min_score
         parts = [part.upto(upto) for part in self._parts]
-        found = [_search_part(part, numbers, permitted, tombstones, limit, floor) for part in parts]
-        self._verify(parts[0], found[0].places[:MAX_VERIFIED])
-        return _merge_candidates(found, limit, floor)
+        wanted = limit
+        while True:
+            found = [_search_part(part, numbers, permitted, tombstones, wanted, floor) for part in parts]
+            self._verify(parts[0], found[0].places[:MAX_VERIFIED])
+            rows = _merge_candidates(found, wanted, floor)
+            best = best_of_each(rows)
+            if len(best) >= limit or len(rows) < wanted:  # enough documents, or all that there are
+                return best
+            wanted *= MORE_ROWS
 
     def check(self) -> list[Damage]:
         """Return everything that is not as it was written."""
@@ -244,21 +254,41 @@ class MappedVectors:
             self.note is None and fits and len(part.docnums) >= max(MIN_QUANTIZED_ROWS, (coded + 1) * quantizer.BLOCK)
         )
 
-    def _write(self, rows_above: RowsAbove) -> None:
+    def _last_vector(self) -> tuple[int, int]:
+        """Return the highest docnum, and how many of its vectors are in the copy."""
+        last = self.last_docnum
+        counts = (len(part.docnums) - np.searchsorted(part.docnums, last) for part in self._parts)
+        return last, int(sum(counts))
+
+    def _write(self, rows_after: RowsAfter) -> None:
         """Bring the files up to date while the lock is held."""
         self._refresh()
         if self._name is None:
             self._begin_generation()
-        rows = iter(rows_above(self.last_docnum))
-        while batch := list(islice(rows, self._batch_size())):
+        for batch in self._batches(rows_after(*self._last_vector())):
             self._append(batch)
             self._refresh()
         while self._has_unquantized_rows():
             self._append_codes()
             self._refresh()
 
-    def _batch_size(self) -> int:
-        return max(1, BATCH_BYTES // (self._dimension * 4))
+    def _batches(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+        """Yield single vectors in batches; raise StoreError if the rows are not ascending vectors."""
+        size, batch = max(1, BATCH_BYTES // (self._dimension * 4)), list[tuple[int, bytes]]()
+        last, copied = self._last_vector()
+        for docnum, data in rows:
+            count = count_vectors(docnum, data, self._dimension)
+            known = copied if docnum == last else 0
+            if docnum < last or count <= known:
+                raise StoreError(f"Docnum {docnum} follows docnum {last}: the table of vectors is out of order.")
+            width = self._dimension * 4
+            batch += [(docnum, data[place * width : (place + 1) * width]) for place in range(known, count)]
+            last, copied = docnum, count
+            if len(batch) >= size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
     def _begin_generation(self) -> None:
         """Start a generation without vectors, and remove the files of the previous one."""
@@ -292,13 +322,7 @@ class MappedVectors:
         _write_at(self._file(self._name, "code_sums"), number * 4, np.array([crc32(block)], "<u4").tobytes())
 
     def _join_rows(self, batch: Sequence[tuple[int, bytes]]) -> tuple[Ints, bytes]:
-        """Return the docnums and the joined vectors of rows; raise StoreError if they are not ascending vectors."""
-        last = self.last_docnum
-        for docnum, row in batch:
-            check_row(docnum, row, self._dimension)
-            if docnum <= last:
-                raise StoreError(f"Docnum {docnum} follows docnum {last}: the table of vectors is out of order.")
-            last = docnum
+        """Return the docnums and the joined vectors of rows; raise StoreError if one is not finite."""
         data = b"".join(row for _, row in batch)
         is_finite = np.isfinite(np.frombuffer(data, "<f4").reshape(len(batch), self._dimension)).all(axis=1)
         if not is_finite.all():
@@ -307,8 +331,7 @@ class MappedVectors:
         return np.array([docnum for docnum, _ in batch], np.int64), data
 
     def _append_in_memory(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        rows = iter(rows)
-        while batch := list(islice(rows, self._batch_size())):
+        for batch in self._batches(rows):
             docnums, data = self._join_rows(batch)
             part, tail = self._parts
             added = np.frombuffer(data, "<f4").reshape(len(batch), self._dimension)
@@ -337,7 +360,7 @@ def _find_row_damage(part: Part) -> Iterator[str]:
     damaged = sum(not _is_intact(part, place) for place in range(len(part.docnums)))
     if damaged:
         yield f"{damaged} of {len(part.docnums)} copied vectors differ from what was written"
-    if (np.diff(part.docnums) <= 0).any():
+    if (np.diff(part.docnums) < 0).any():
         yield "the docnums of copied vectors are out of order"
 
 

@@ -88,20 +88,41 @@ def kth_bound(scores: Floats, count: int) -> float:
 
 
 def find_places(docnums: Ints, wanted: Ints) -> Ints:
-    """Return the places of the wanted docnums among others, leaving out those that are missing; both are ascending."""
+    """Return all places of the wanted docnums among others, leaving out those that are missing; both are ascending.
+
+    A docnum may have several places, which follow each other; `wanted` has each docnum once.
+    """
     if not len(docnums) or not len(wanted):
         return np.empty(0, np.int64)
     first, last = int(docnums[0]), int(docnums[-1])
     inside = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
     if last - first == len(docnums) - 1:
-        return inside - first
+        places = inside - first
+        # Without gaps and repetitions every docnum is in its place; two of them could make up for each other.
+        if _are_alone(docnums, places, inside):
+            return places
     if len(inside) * 16 > len(docnums) and last - first < 16 * len(docnums):
         is_wanted = np.zeros(last - first + 1, np.bool_)
         is_wanted[inside - first] = True
         return np.flatnonzero(is_wanted[docnums - first])
     places = np.searchsorted(docnums, inside)
-    present: Ints = places[docnums[places] == inside]
-    return present
+    if _are_alone(docnums, places, inside):
+        return places
+    counts = np.searchsorted(docnums, inside, side="right") - places
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    every: Ints = np.repeat(places, counts) + offsets
+    return every
+
+
+def _are_alone(docnums: Ints, places: Ints, wanted: Ints) -> bool:
+    """Return whether each wanted docnum has its place and no other."""
+    if not (docnums[places] == wanted).all():
+        return False
+    before, after = np.maximum(places - 1, 0), np.minimum(places + 1, len(docnums) - 1)
+    return bool(
+        ((docnums[before] < wanted) | (places == 0)).all()
+        and ((docnums[after] > wanted) | (places == len(docnums) - 1)).all()
+    )
 
 
 def _remove_deleted(places: Ints, deleted: Ints, size: int) -> Ints:

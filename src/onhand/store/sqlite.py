@@ -9,16 +9,26 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 from zlib import crc32
 
-from onhand.document import EVERYTHING, Contribution, Document, Filter, Match, from_microseconds, to_microseconds
+from onhand.document import (
+    EVERYTHING,
+    Contribution,
+    Document,
+    Filter,
+    Match,
+    Passage,
+    from_microseconds,
+    to_microseconds,
+)
 from onhand.errors import StoreError
 from onhand.fsio import sync_directory
 from onhand.lexical.scoring import Ranking, get_ranking
@@ -30,14 +40,17 @@ from onhand.store.store import (
     MAX_TALLIED,
     Damage,
     Entry,
+    Excerpt,
     Head,
+    PassageCounts,
     Summary,
     Tally,
     content_hash,
+    excerpt_of,
     parse_order,
     refuse_other_facts,
 )
-from onhand.store.vectors import check_query, encode_vector, nearest_rows
+from onhand.store.vectors import check_query, decode_vector, encode_vector, find_nearest_passage, nearest_rows
 
 if TYPE_CHECKING:
     from array import array
@@ -53,7 +66,8 @@ _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "s
 
 DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
 INSERT = (
-    f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)}) ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO documents ({DOCUMENT}, hash, passages, left_out) VALUES ({', '.join('?' * 13)}) "
+    "ON CONFLICT (id) DO NOTHING"
 )
 HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, source_path"
 
@@ -69,6 +83,7 @@ class SqliteStore:
         self._immutable_stamp: tuple[int, ...] | None = None  # of a file that SQLite treats as immutable
         self._snapshot: Snapshot | None = None
         self._copy: tuple[str, MappedVectors] | None = None  # the token of the copy of the vectors, and the copy
+        self._vector_count: tuple[object, int] | None = None  # a generation, and how many vectors it has
         self._is_copy_checked = False
         self._are_names_synced = False
         self._waiting_bytes = 0  # written here during an import, and in no segment yet
@@ -136,6 +151,36 @@ class SqliteStore:
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
+    def vector(self, document_id: str) -> array[float] | None:
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT checksum, vectors.passages, data FROM documents JOIN vectors USING (docnum) WHERE id = ?",
+                (document_id,),
+            ).fetchone()
+        if found is None or crc32(found[2], crc32(found[1] or b"")) != found[0]:
+            return None
+        return decode_vector(found[2])
+
+    def excerpts(self, vector: array[float], ids: Collection[str]) -> dict[str, Excerpt]:
+        excerpts = {}
+        with self._reading() as connection:
+            for document_id in ids:
+                found = connection.execute(
+                    "SELECT docnum, vectors.passages, data FROM documents JOIN vectors USING (docnum) "
+                    "WHERE id = ? AND documents.passages > 1",
+                    (document_id,),
+                ).fetchone()
+                if found:
+                    docnum, passages, data = found
+                    passage = find_nearest_passage(vector, decode_vector(data), decode_passages(passages))
+                    start = max(passage.first_byte - 1, 0)  # what is around it tells whether it is whole lines
+                    (raw,) = connection.execute(
+                        "SELECT substr(text, ?, ?) FROM documents WHERE docnum = ?",
+                        (start + 1, passage.end_byte + 1 - start, docnum),
+                    ).fetchone()
+                    excerpts[document_id] = excerpt_of(raw, passage, start)
+        return excerpts
+
     def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
             found = [(document, find_row(connection, document.id)) for document in documents]
@@ -189,10 +234,10 @@ class SqliteStore:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         with self._reading() as connection:
-            first = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
-            if first is None:
+            dimension = read_dimension(connection)
+            if dimension is None:
                 return []
-            check_query(vector, first[0])
+            check_query(vector, dimension)
             reader = self._reader(connection)
             is_restricted = filter != EVERYTHING or among is not None
             allowed = reader.docnums(filter, _find_docnums(connection, among)) if is_restricted else None
@@ -204,7 +249,7 @@ class SqliteStore:
                 found = copy.nearest(
                     vector,
                     allowed=allowed,
-                    deleted=reader.deleted_docnums() if len(copy) > count_vectors(connection, reader) else (),
+                    deleted=reader.deleted_docnums() if len(copy) > self._count_vectors(connection) else (),
                     limit=limit,
                     min_score=min_score,
                     upto=reader.last_docnum,
@@ -239,21 +284,28 @@ class SqliteStore:
 
     def vectors(self) -> int:
         with self._reading() as connection:
-            return count_vectors(connection, self._reader(connection))
+            return count_embedded(connection, self._reader(connection))
 
-    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
+    def passages(self) -> PassageCounts:
         with self._reading() as connection:
-            if filter != EVERYTHING:
-                wanted = set(map(int, self._reader(connection).docnums(filter)))
-                query = "SELECT id, docnum FROM documents WHERE has_vector = 0 ORDER BY id"
-                return walk_ids(connection, query, wanted, limit, 0)
-            rows = connection.execute("SELECT id FROM documents WHERE has_vector = 0 ORDER BY id LIMIT ?", (limit,))
-            return [document_id for (document_id,) in rows]
+            cut, left_out = connection.execute(
+                "SELECT count(*), coalesce(sum(left_out), 0) FROM documents WHERE left_out > 0"
+            ).fetchone()
+            return PassageCounts(self._count_vectors(connection), cut, left_out)
+
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING, max_passages: int = 1) -> list[str]:
+        missing = "SELECT id, docnum FROM documents WHERE passages = 0"
+        cut = "SELECT id, docnum FROM documents WHERE left_out > 0 AND passages < ?"
+        with self._reading() as connection:
+            wanted = None if filter == EVERYTHING else set(map(int, self._reader(connection).docnums(filter)))
+            found = connection.execute(f"{missing} UNION ALL {cut} ORDER BY id", (max_passages,))
+            ids = (document_id for document_id, docnum in found if wanted is None or docnum in wanted)
+            return list(islice(ids, limit))
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         with self._writing() as connection:
             connection.execute("DELETE FROM vectors")
-            connection.execute("UPDATE documents SET has_vector = 0 WHERE has_vector")
+            connection.execute("UPDATE documents SET passages = 0, left_out = 0 WHERE passages")
             write_facts(connection, {**facts, **new_vector_token()})
 
     def facts(self) -> dict[str, str]:
@@ -433,19 +485,33 @@ class SqliteStore:
             if error.name != "numpy":
                 raise
             return None
-        (dimension,) = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
-        token = read_vector_token(connection)
+        dimension, token = read_dimension(connection), read_vector_token(connection)
+        if dimension is None:
+            return None
         if self._copy is None or self._copy[0] != token:
             self._copy = token, MappedVectors(f"{self.path}-vectors", dimension, token)
         copy = self._copy[1]
 
-        def rows_above(docnum: int) -> Iterator[tuple[int, bytes]]:
-            return connection.execute("SELECT docnum, data FROM vectors WHERE docnum > ? ORDER BY docnum", (docnum,))
+        def rows_after(docnum: int, count: int) -> Iterator[tuple[int, bytes]]:
+            return connection.execute(
+                "SELECT docnum, data FROM vectors WHERE docnum >= ? AND (docnum > ? OR length(data) > ?) "
+                "ORDER BY docnum",
+                (docnum, docnum, count * dimension * 4),
+            )
 
-        if len(copy) > 2 * count_vectors(connection, self._reader(connection)) + MAX_DELETED_VECTORS:
+        if len(copy) > 2 * self._count_vectors(connection) + MAX_DELETED_VECTORS:
             copy.discard()
-        copy.catch_up(rows_above)
+        copy.catch_up(rows_after)
         return copy
+
+    def _count_vectors(self, connection: sqlite3.Connection) -> int:
+        """Return the number of vectors of all documents, which is counted once for each generation."""
+        generation = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
+        if self._vector_count is None or self._vector_count[0] != generation:
+            further = "SELECT coalesce(sum(passages - 1), 0) FROM documents WHERE passages > 1"
+            (extra,) = connection.execute(further).fetchone()
+            self._vector_count = generation, count_embedded(connection, self._reader(connection)) + extra
+        return self._vector_count[1]
 
     def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[DocumentRow]) -> None:
         """Give up a copy of the vectors that has docnums which this file has not assigned yet.
@@ -453,8 +519,8 @@ class SqliteStore:
         That is so if an older file was restored in this place. Inside a write transaction no other process assigns
         docnums.
         """
-        vector = next((row.vector for row in rows if row.vector is not None), None)
-        if vector is None or self._is_copy_checked:
+        embedded = next((row for row in rows if row.vector is not None), None)
+        if embedded is None or embedded.vector is None or self._is_copy_checked:
             return
         self._is_copy_checked = True
         directory = f"{self.path}-vectors"
@@ -465,7 +531,8 @@ class SqliteStore:
         except ModuleNotFoundError:  # the copy cannot be checked
             write_facts(connection, new_vector_token())
             return
-        copy = MappedVectors(directory, len(vector) // 4, read_vector_token(connection))
+        dimension = len(embedded.vector) // 4 // embedded.vectors
+        copy = MappedVectors(directory, dimension, read_vector_token(connection))
         last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
         if copy.last_docnum > (last[0] if last else 0):
             write_facts(connection, new_vector_token())
@@ -482,10 +549,11 @@ class SqliteStore:
             return [Damage(f"the vectors cannot be copied: {error}", REBUILD)]
 
 
-def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:
-    """Return the docnum and the hash of a document, and the checksum of its vector."""
-    found: tuple[int, str, int | None] | None = connection.execute(
-        "SELECT docnum, hash, checksum FROM documents LEFT JOIN vectors USING (docnum) WHERE id = ?", (document_id,)
+def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None, int] | None:
+    """Return the docnum and the hash of a document, the checksum of its vectors, and how many bytes have none."""
+    found: tuple[int, str, int | None, int] | None = connection.execute(
+        "SELECT docnum, hash, checksum, left_out FROM documents LEFT JOIN vectors USING (docnum) WHERE id = ?",
+        (document_id,),
     ).fetchone()
     return found
 
@@ -496,7 +564,19 @@ class DocumentRow(NamedTuple):
     id: str
     values: tuple[Any, ...]  # of DOCUMENT
     digest: str
-    vector: bytes | None
+    vector: bytes | None  # or several
+    passages: bytes | None = None
+    left_out: int = 0
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors the document has."""
+        return 0 if self.vector is None else len(self.passages or b"") // PASSAGE_BYTES or 1
+
+    @property
+    def checksum(self) -> int | None:
+        """What tells whether the vectors and the places of their passages are as they were written."""
+        return None if self.vector is None else crc32(self.vector, crc32(self.passages or b""))
 
     @property
     def size(self) -> int:
@@ -508,7 +588,7 @@ _to_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would cre
 
 
 def to_row(entry: Entry) -> DocumentRow:
-    document, vector = entry
+    document, vector, passages, left_out = entry
     values = (
         document.id,
         document.title,
@@ -521,26 +601,53 @@ def to_row(entry: Entry) -> DocumentRow:
         document.kind,
         document.source_path,
     )
-    return DocumentRow(document.id, values, content_hash(document), None if vector is None else encode_vector(vector))
+    return DocumentRow(
+        document.id,
+        values,
+        content_hash(document),
+        None if vector is None else encode_vector(vector),
+        encode_passages(passages) if passages else None,
+        left_out,
+    )
+
+
+PASSAGE_BYTES = 16
+
+
+def encode_passages(passages: Sequence[Passage]) -> bytes:
+    """Return the places of passages as little-endian integers."""
+    return struct.pack(f"<{4 * len(passages)}I", *chain.from_iterable(passages))
+
+
+def decode_passages(data: bytes) -> list[Passage]:
+    """Return the passages that `encode_passages` wrote."""
+    return [Passage(*place) for place in struct.iter_unpack("<4I", data)]
+
+
+def read_dimension(connection: sqlite3.Connection) -> int | None:
+    """Return how many numbers a vector has, or None if there are none."""
+    found = connection.execute(
+        f"SELECT length(data) / 4 / coalesce(length(passages) / {PASSAGE_BYTES}, 1) FROM vectors LIMIT 1"
+    ).fetchone()
+    return found[0] if found else None
 
 
 def put_row(connection: sqlite3.Connection, row: DocumentRow) -> int | None:
     """Store a document, unless it is there unchanged, and return the docnum of the one that it replaces."""
-    checksum = None if row.vector is None else crc32(row.vector)
-    values = (*row.values, row.digest, row.vector is not None)
+    values = (*row.values, row.digest, row.vectors, row.left_out)
     inserted = connection.execute(INSERT, values)
     replaced = None
     if not inserted.rowcount:
         stored = find_row(connection, row.id)
-        if not stored or stored[1:] == (row.digest, checksum):
+        if not stored or stored[1:] == (row.digest, row.checksum, row.left_out):
             return None
         replaced = stored[0]
         delete_row(connection, replaced)
         inserted = connection.execute(INSERT, values)
     if row.vector is not None:
         connection.execute(
-            "INSERT INTO vectors (docnum, checksum, data) VALUES (?, ?, ?)",
-            (inserted.lastrowid, checksum, row.vector),
+            "INSERT INTO vectors (docnum, checksum, passages, data) VALUES (?, ?, ?, ?)",
+            (inserted.lastrowid, row.checksum, row.passages, row.vector),
         )
     return replaced
 
@@ -608,8 +715,9 @@ def _find_docnums(connection: sqlite3.Connection, ids: Collection[str] | None) -
     return [stored[0] for document_id in ids if (stored := find_row(connection, document_id))]
 
 
-def count_vectors(connection: sqlite3.Connection, reader: IndexReader) -> int:
-    (without,) = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()
+def count_embedded(connection: sqlite3.Connection, reader: IndexReader) -> int:
+    """Return the number of documents that have a vector."""
+    (without,) = connection.execute("SELECT count(*) FROM documents WHERE passages = 0").fetchone()
     return reader.documents - int(without)
 
 

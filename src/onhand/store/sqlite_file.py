@@ -15,7 +15,7 @@ from onhand.errors import InputError, StoreError
 from onhand.fsio import describe_fault, find_fault, make_directories
 
 APPLICATION_ID = 0x6F6E6864  # "onhd", which marks a database as ours
-VERSION = 4
+VERSION = 5
 
 # The statements that migrate a file to each version from the previous one, all in one transaction. Versions before the
 # first one here were never released.
@@ -41,6 +41,23 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
             number INTEGER PRIMARY KEY, segment INTEGER NOT NULL, kind INTEGER NOT NULL, term TEXT NOT NULL,
             size INTEGER NOT NULL, data BLOB NOT NULL)""",
         "CREATE UNIQUE INDEX postings_by_term ON postings (segment, kind, term)",
+    ),
+    5: (
+        # How many vectors a document has, and how many bytes of its text none of them represents.
+        "ALTER TABLE documents RENAME COLUMN has_vector TO passages",
+        "ALTER TABLE documents ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX documents_by_passages ON documents (passages) WHERE passages > 1",
+        "CREATE INDEX documents_cut ON documents (id, passages, left_out) WHERE left_out > 0",
+        # A vector made before represents the beginning of a document, which is enough if the document is short. Others
+        # wait for `onhand docs reembed`.
+        "ALTER TABLE vectors RENAME TO beginnings",
+        """CREATE TABLE vectors (
+            docnum INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, passages BLOB, data BLOB NOT NULL)""",
+        """INSERT INTO vectors (docnum, checksum, data) SELECT docnum, checksum, data FROM beginnings
+            WHERE docnum IN (SELECT docnum FROM documents WHERE length(text) <= 1000)""",
+        "DROP TABLE beginnings",
+        "UPDATE documents SET passages = 0 WHERE length(text) > 1000",
+        "UPDATE facts SET value = lower(hex(randomblob(8))) WHERE name = 'store.vectors'",
     ),
 }
 

@@ -6,7 +6,7 @@ them in a faster way.
 
 from __future__ import annotations
 
-from onhand.document import EVERYTHING, author_keys, filter_author_keys, to_microseconds
+from onhand.document import EVERYTHING, Passage, author_keys, filter_author_keys, to_microseconds
 from onhand.errors import InputError, StoreError
 from onhand.record import Record
 
@@ -26,10 +26,38 @@ MAX_TALLIED = 10  # values of a field that a summary lists
 
 
 class Entry(Record):
-    """A document to be stored and, if there is an embedder, its vector."""
+    """A document to be stored and, if there is an embedder, its vector or those of its passages."""
 
     document: Document
-    vector: array[float] | None = None  # type code "f", length one
+    vector: array[float] | None = None  # type code "f", length one; those of several passages follow each other
+    passages: tuple[Passage, ...] = ()  # if there is one vector for each; none if the document is one passage
+    left_out: int = 0  # bytes of the text that no vector represents, since there were too many passages
+
+
+class Excerpt(Record):
+    """The text of a passage and where it is; `bytes` is None if it consists of whole lines."""
+
+    text: str
+    lines: tuple[int, int]  # as in Passage
+    bytes: tuple[int, int] | None
+
+
+class PassageCounts(Record):
+    """How many vectors there are, and what no vector represents."""
+
+    vectors: int = 0  # of passages; a short document is one
+    cut_documents: int = 0  # documents with more passages than are embedded
+    left_out_bytes: int = 0  # of their texts
+
+    def describe_left_out(self) -> str:
+        """Return a note on what no vector represents; empty if that is nothing."""
+        if not self.cut_documents:
+            return ""
+        documents = "1 document has" if self.cut_documents == 1 else f"{self.cut_documents:,} documents have"
+        return (
+            f"{documents} more passages than are embedded: {self.left_out_bytes:,} bytes at the end are found by words "
+            "but not by meaning (documents.max_passages)"
+        )
 
 
 class Head(Record):
@@ -85,6 +113,14 @@ def head_of(document: Document) -> Head:
         document.kind,
         document.source_path,
     )
+
+
+def excerpt_of(raw: bytes, passage: Passage, start: int = 0) -> Excerpt:
+    """Return the excerpt of a passage; `raw` is the text in UTF-8 from the byte `start` on."""
+    first, end = passage.first_byte - start, passage.end_byte - start
+    is_whole = raw[max(first - 1, 0) : first] in (b"", b"\n") and raw[end : end + 1] in (b"", b"\n", b"\r")
+    place = None if is_whole else (passage.first_byte, passage.end_byte)
+    return Excerpt(raw[first:end].decode("utf-8", "replace"), (passage.first_line, passage.last_line), place)
 
 
 def content_hash(document: Document) -> str:
@@ -194,6 +230,12 @@ class Store(Protocol):
     def heads(self, ids: Sequence[str]) -> list[Head]:
         """Return the heads of those documents that exist, in the order of the ids."""
 
+    def vector(self, document_id: str) -> array[float] | None:
+        """Return the vector of a document, or those of its passages one after the other; None if it is damaged."""
+
+    def excerpts(self, vector: array[float], ids: Collection[str]) -> dict[str, Excerpt]:
+        """Return the passage with the largest cosine of each of the documents that have several."""
+
     def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
         """Return, for each document whose id is stored, whether the stored document is identical."""
 
@@ -231,7 +273,10 @@ class Store(Protocol):
         min_score: float | None = None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
-        """Return the documents with the largest cosine, at least `min_score`; with `among`, only these ids."""
+        """Return the documents with the largest cosine, at least `min_score`; with `among`, only these ids.
+
+        The cosine of a document is that of its best passage.
+        """
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
@@ -247,8 +292,14 @@ class Store(Protocol):
     def vectors(self) -> int:
         """Return the number of documents that have a vector."""
 
-    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
-        """Return ids, in order, of documents that pass the filter and have no vector."""
+    def passages(self) -> PassageCounts:
+        """Return the number of passages that have a vector, and what was left out."""
+
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING, max_passages: int = 1) -> list[str]:
+        """Return ids, in order, of documents that pass the filter and have no vector.
+
+        A document that has some but not all of its passages' vectors, and fewer than `max_passages`, counts as well.
+        """
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         """Delete all vectors, and store facts about the embedder of the next ones."""

@@ -15,8 +15,31 @@ from onhand.errors import EmbedderError, StoreError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from typing import TypeVar
+
+    from onhand.document import Passage
+
+    Key = TypeVar("Key", int, str)
 
 MANY_VECTORS = 100  # from this number on, handing vectors to numpy is faster than comparing them in Python
+
+
+def join_vectors(vectors: Sequence[array[float]]) -> array[float]:
+    """Return vectors one after the other."""
+    if len(vectors) == 1:
+        return vectors[0]
+    joined = array("f")
+    for vector in vectors:
+        joined.extend(vector)
+    return joined
+
+
+def split_vectors(vector: array[float], count: int) -> list[array[float]]:
+    """Return the vectors of the passages of a document, which follow each other."""
+    if count <= 1:
+        return [vector]
+    size = len(vector) // count
+    return [vector[start : start + size] for start in range(0, size * count, size)]
 
 
 def cosines(query: array[float], rows: Sequence[array[float]]) -> list[float]:
@@ -40,16 +63,18 @@ def nearest_rows(
     limit: int = 10,
     min_score: float | None = None,
 ) -> list[tuple[int, float]]:
-    """Return the top-k docnums and their cosines in descending order, including all ties with the last one.
+    """Return the top-k docnums and their largest cosines in descending order, including all ties with the last one.
 
-    The rows are docnums and little-endian floats.
+    The rows are docnums and little-endian floats: of one vector or of several that follow each other.
     """
     permitted = None if allowed is None else set(map(int, allowed))
-    candidates = [(docnum, data) for docnum, data in rows if permitted is None or docnum in permitted]
-    for docnum, data in candidates:
-        check_row(docnum, data, len(query))
-    scores = cosines(query, [decode_vector(data) for _, data in candidates])
-    found = [(docnum, score) for (docnum, _), score in zip(candidates, scores, strict=True)]
+    docnums, vectors = [], []
+    for docnum, data in rows:
+        if permitted is None or docnum in permitted:
+            count = count_vectors(docnum, data, len(query))
+            docnums += [docnum] * count
+            vectors += split_vectors(decode_vector(data), count)
+    found = best_of_each(zip(docnums, cosines(query, vectors), strict=True))
     if min_score is not None:
         found = [hit for hit in found if hit[1] >= min_score]
     found.sort(key=lambda hit: (-hit[1], hit[0]))
@@ -69,13 +94,30 @@ def check_query(query: array[float], dimension: int) -> None:
         raise EmbedderError("The query vector is not finite, so its model cannot be used. Choose another model.")
 
 
-def check_row(docnum: int, data: bytes, dimension: int) -> None:
-    """Raise StoreError if the bytes are not a vector of this dimension."""
-    if len(data) != dimension * 4:
+def find_nearest_passage(query: array[float], joined: array[float], passages: Sequence[Passage]) -> Passage:
+    """Return the passage whose vector has the largest cosine; of several, the first."""
+    scores = cosines(query, split_vectors(joined, len(passages)))
+    return passages[scores.index(max(scores))]
+
+
+def best_of_each(scored: Iterable[tuple[Key, float]]) -> list[tuple[Key, float]]:
+    """Return each key once, with the largest of its scores."""
+    best: dict[Key, float] = {}
+    for key, score in scored:
+        if score > best.get(key, -2.0):
+            best[key] = score
+    return list(best.items())
+
+
+def count_vectors(docnum: int, data: bytes, dimension: int) -> int:
+    """Return how many vectors of this dimension the bytes are; raise StoreError if they are none."""
+    count, rest = divmod(len(data), dimension * 4)
+    if rest or not count:
         raise StoreError(
-            f"The vector of docnum {docnum} has {len(data)} bytes instead of {dimension * 4}. "
+            f"The vector of docnum {docnum} has {len(data)} bytes, not a multiple of {dimension * 4}. "
             "Run `onhand docs reembed`."
         )
+    return count
 
 
 def encode_vector(vector: array[float]) -> bytes:

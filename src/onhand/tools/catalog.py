@@ -30,7 +30,6 @@ from onhand.search.index import MOST, Index, embed_documents, fingerprint
 from onhand.search.result import Layer
 from onhand.search.validation import validate_query
 from onhand.store.memory import MemoryStore
-from onhand.store.store import Entry
 from onhand.tools.catalog_tool import (
     NEAREST,
     CatalogTool,
@@ -287,7 +286,7 @@ class Catalog:
     ) -> None:
         """With `embeds_later`, tools are added by their words, and meaning is compared after `embed_tools`."""
         self._lock = RLock()
-        self._index = Index(_open_store(path), None if embeds_later else embedder)
+        self._index = Index(_open_store(path), None if embeds_later else embedder, max_passages=1)
         self._later = embedder if embeds_later else None
         self._not_embedded = LOADING if self._later else ""  # why meaning is not compared yet
         self._ids: dict[str, None] = {}
@@ -465,9 +464,8 @@ class Catalog:
                 self._index.embedder, self._not_embedded = embedder, ""
                 return False
             documents = [self._index.get(tool_id) for tool_id in ids]
-        vectors = embed_documents(embedder, documents)
+        entries = embed_documents(embedder, documents)
         with self._lock:
-            entries = [Entry(document, vectors[document.id]) for document in documents]
             store.upsert(entries, fingerprint(embedder), only_unchanged=True)
         return True
 

@@ -54,7 +54,10 @@ def client(running: Running) -> Iterator[Client]:
 
 def seen(result: SearchResult) -> tuple[object, ...]:
     """A result but for what is not sent: the text that a snippet is cut from, and where it came from."""
-    hits = tuple((hit.snippet, *hit._replace(text="", source_path="")) for hit in result.hits)
+    hits = tuple(
+        (hit.snippet, *hit._replace(text="", source_path="", excerpt=hit.excerpt and hit.excerpt._replace(text="")))
+        for hit in result.hits
+    )
     return (hits, *result[1:])
 
 

@@ -11,7 +11,7 @@ from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import EmbedderError, InputError, NotFound, OnhandError
 from onhand.search.index import Index, Stats, Written
 from onhand.store.memory import MemoryStore
-from onhand.store.store import Entry, Store
+from onhand.store.store import Entry, PassageCounts, Store
 from requirements import requirement
 from stores import MAIL, directory, opened, vector
 
@@ -270,7 +270,7 @@ def test_the_model_is_recorded_and_shown(store: Store) -> None:
         "embedder.prompt_format": "plain",
         "embedder.normalised": "yes",
     }
-    assert index.stats() == Stats(len(MAIL), len(MAIL), fingerprint, "ready")
+    assert index.stats() == Stats(len(MAIL), len(MAIL), fingerprint, "ready", PassageCounts(len(MAIL)))
     assert store.facts() == fingerprint
 
 

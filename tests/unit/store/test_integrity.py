@@ -109,8 +109,8 @@ def test_a_document_that_is_not_what_was_written_is_named_and_never_given_out(
         ("DELETE FROM vectors WHERE docnum = 12", "lost its vector"),
         ("UPDATE vectors SET data = x'0000803f0000803f' WHERE docnum = 12", "is not what was written"),
         ("UPDATE vectors SET checksum = checksum + 1 WHERE docnum = 12", "is not what was written"),
-        ("UPDATE documents SET has_vector = 0 WHERE docnum = 12", "has a stray vector"),
-        ("INSERT INTO vectors VALUES (5000, 0, x'')", "have no document"),
+        ("UPDATE documents SET passages = 0 WHERE docnum = 12", "has a stray vector"),
+        ("INSERT INTO vectors VALUES (5000, 0, NULL, x'')", "have no document"),
     ],
 )
 def test_a_vector_that_is_not_what_was_written_is_found(store: SqliteStore, statement: str, said: str) -> None:

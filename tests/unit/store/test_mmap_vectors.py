@@ -31,8 +31,8 @@ def row(docnum: int) -> array[float]:
     return array("f", [number / length for number in numbers])
 
 
-def upto(size: int) -> Callable[[int], Iterator[tuple[int, bytes]]]:
-    return lambda last: ((docnum, row(docnum).tobytes()) for docnum in range(last + 1, size))
+def upto(size: int) -> Callable[[int, int], Iterator[tuple[int, bytes]]]:
+    return lambda last, _copied: ((docnum, row(docnum).tobytes()) for docnum in range(last + 1, size))
 
 
 def opened(path: Path, token: str = "t") -> MappedVectors:
@@ -71,7 +71,7 @@ def test_opening_reads_next_to_nothing(tmp_path: Path) -> None:
     dimension, size = 256, 40_000
     one = array("f", [1.0] + [0.0] * (dimension - 1)).tobytes()
     vectors = MappedVectors(tmp_path / "v", dimension, "t")
-    vectors.catch_up(lambda last: ((docnum, one) for docnum in range(last + 1, size)))
+    vectors.catch_up(lambda last, _copied: ((docnum, one) for docnum in range(last + 1, size)))
     vectors.close()
     script = (
         "import sys, resource\n"
@@ -109,7 +109,7 @@ def test_a_copy_of_another_table_is_not_searched_but_made_again(tmp_path: Path, 
 def test_a_copy_of_another_dimension_is_replaced(tmp_path: Path) -> None:
     filled(tmp_path / "v")
     narrow = MappedVectors(tmp_path / "v", 2, "t")
-    narrow.catch_up(lambda last: [(1, array("f", [1.0, 0.0]).tobytes())])
+    narrow.catch_up(lambda last, _copied: [(1, array("f", [1.0, 0.0]).tobytes())])
     assert narrow.nearest(array("f", [1.0, 0.0])) == [(1, 1.0)]
 
 
@@ -348,3 +348,30 @@ def test_a_read_only_directory_is_searched(tmp_path: Path) -> None:
     vectors.catch_up(upto(130))
     assert right(vectors, 130)
     assert "kept in memory" in str(vectors.note)
+
+
+def several(size: int) -> Callable[[int, int], Iterator[tuple[int, bytes]]]:
+    """Rows of three vectors each, as the database would give them."""
+
+    def rows_after(last: int, copied: int) -> Iterator[tuple[int, bytes]]:
+        for docnum in range(last if last >= 0 and copied < 3 else last + 1, size):
+            yield docnum, b"".join(row(3 * docnum + number).tobytes() for number in range(3))
+
+    return rows_after
+
+
+@requirement("search.vectors-on-disk", "search.passages")
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_document_that_was_copied_in_part_is_completed(tmp_path: Path, lost: int) -> None:
+    vectors = opened(tmp_path / "v")
+    vectors.catch_up(several(20))
+    assert len(vectors) == 60
+    vectors.close()
+    docnums = file_of(tmp_path / "v", "docnums")
+    os.truncate(docnums, docnums.stat().st_size - 8 * lost)  # as if the writer had been killed there
+    again = opened(tmp_path / "v")
+    assert len(again) == 60 - lost
+    again.catch_up(several(25))
+    assert (len(again), again.check()) == (75, [])
+    for number in range(75):
+        assert again.nearest(row(number), limit=1)[0][0] == number // 3

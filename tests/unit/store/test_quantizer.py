@@ -21,8 +21,8 @@ def of_length_one(rows: Floats) -> Floats:
     return rows / lengths
 
 
-def above(rows: Floats) -> Callable[[int], Iterator[tuple[int, bytes]]]:
-    return lambda last: ((docnum, rows[docnum].tobytes()) for docnum in range(last + 1, len(rows)))
+def above(rows: Floats) -> Callable[[int, int], Iterator[tuple[int, bytes]]]:
+    return lambda last, _copied: ((docnum, rows[docnum].tobytes()) for docnum in range(last + 1, len(rows)))
 
 
 def kind_of_rows(kind: str, size: int = SIZE, dimension: int = DIMENSION) -> Floats:
@@ -164,7 +164,7 @@ def test_equal_vectors_and_a_zero_query_are_searched(tmp_path: Path, monkeypatch
     monkeypatch.setattr(mmap_vectors, "MIN_QUANTIZED_ROWS", quantizer.BLOCK)
     one = array("f", [1.0] + [0.0] * (DIMENSION - 1))
     vectors = MappedVectors(tmp_path / "v", DIMENSION, "t")
-    vectors.catch_up(lambda last: ((docnum, one.tobytes()) for docnum in range(last + 1, quantizer.BLOCK)))
+    vectors.catch_up(lambda last, _copied: ((docnum, one.tobytes()) for docnum in range(last + 1, quantizer.BLOCK)))
     assert len(vectors.nearest(one)) == quantizer.BLOCK
     nothing = array("f", [0.0] * DIMENSION)
     assert {score for _, score in vectors.nearest(nothing)} == {0.0}

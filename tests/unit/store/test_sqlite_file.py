@@ -258,3 +258,33 @@ def test_a_lone_surrogate_is_refused(path: Path) -> None:
     with pytest.raises(InputError, match="lone surrogate"):
         store.get("\ud800")
     store.close()
+
+
+@requirement("search.passages")
+def test_long_documents_of_an_older_file_wait_to_be_embedded_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = {version: steps for version, steps in sqlite_file.MIGRATIONS.items() if version < 5}
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_file, "MIGRATIONS", older)
+        patch.setattr(sqlite_file, "VERSION", 4)
+        connection, _ = sqlite_file.open_file(str(path))
+    documents = [Document("long", text="word " * 400), Document("short", text="word"), Document("bare")]
+    new = SqliteStore(path.with_name("new.db"))
+    new.upsert([Entry(document, vector(1, 0)) for document in documents[:2]] + [Entry(documents[2])], {"a": "b"})
+    new._connect().execute("ATTACH ? AS older", (str(path),))
+    for table in ("facts", "segments", "postings"):
+        new._connect().execute(f"INSERT INTO older.{table} SELECT * FROM {table}")
+    columns = "docnum, id, title, author, tags, scope, created_us, kind, source_path, metadata, hash"
+    new._connect().execute(
+        f"INSERT INTO older.documents ({columns}, has_vector, text) SELECT {columns}, passages, text FROM documents"
+    )
+    new._connect().execute("INSERT INTO older.vectors SELECT docnum, checksum, data FROM vectors")
+    token = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
+    connection.close()
+    new.close()
+    store = SqliteStore(path)
+    assert (store.vectors(), store.without_vector(5)) == (1, ["bare", "long"])
+    assert store.get("long") == documents[0]
+    assert [match.id for match in store.nearest(vector(1, 0))] == ["short"]
+    assert store._connect().execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone() != token
+    assert store.check() == []
+    store.close()

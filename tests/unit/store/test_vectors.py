@@ -31,8 +31,8 @@ def table(size: int, seed: int = 1, step: int = 1) -> Table:
     return {docnum * step: unit(chance) for docnum in range(1, size + 1)}
 
 
-def above(rows: Table) -> Callable[[int], Iterator[tuple[int, bytes]]]:
-    return lambda last: ((docnum, rows[docnum].tobytes()) for docnum in sorted(rows) if docnum > last)
+def above(rows: Table) -> Callable[[int, int], Iterator[tuple[int, bytes]]]:
+    return lambda last, _copied: ((docnum, rows[docnum].tobytes()) for docnum in sorted(rows) if docnum > last)
 
 
 def brute(rows: Table, query: array[float]) -> list[tuple[int, float]]:
@@ -196,7 +196,7 @@ def test_rows_that_are_not_vectors_are_refused_as_a_whole(
     vectors: MappedVectors, rows: list[tuple[int, bytes]], reason: str
 ) -> None:
     with pytest.raises(StoreError, match=reason):
-        vectors.catch_up(lambda last: rows)
+        vectors.catch_up(lambda last, _copied: rows)
     assert len(vectors) == 0
     vectors.catch_up(above(table(5)))
     assert len(vectors) == 5
@@ -213,7 +213,7 @@ def test_plain_python_finds_the_same_as_mapped_files(
     query = rows[6]
     for allowed in (None, [], [6, 9, 12, 7000], sorted(rows)[::5]):
         expected = vectors.nearest(query, allowed=allowed, limit=limit, min_score=min_score)
-        assert nearest_rows(query, above(rows)(0), allowed, limit, min_score) == approx(expected)
+        assert nearest_rows(query, above(rows)(0, 0), allowed, limit, min_score) == approx(expected)
 
 
 def test_plain_python_refuses_a_row_that_is_not_a_vector() -> None:
