@@ -144,7 +144,7 @@ class NumpySearcher:
         scores = self._scores
         for term, weight in weighted:
             added = self._exact_scores(term)
-            scores[term.docnums] += added if weight == 1.0 else weight * added
+            scores[term.indices] += added if weight == 1.0 else weight * added
         if scan_all and allowed is not None:
             scores *= allowed.mask
         least = _best_of_groups(scores, limit) if scan_all else 0.0
@@ -158,7 +158,6 @@ class NumpySearcher:
     def _exact_scores(self, term: NumpyTerm) -> Array:
         """Return the 64-bit score of a term in each document that has it."""
         if term.exact is None:
-            term.docnums = term.docnums.astype(np.intp)  # once, instead of in every look-up by them
             term.exact = self._score(*self._frequencies(term.docnums, term.counts), term.idf)
         return term.exact
 
@@ -444,6 +443,11 @@ class NumpyTerm:
         self._scores: Array | None = None  # 32-bit scores, when they have been computed for all documents
 
     @cached_property
+    def indices(self) -> Array:
+        """Its docnums as numpy looks up by them, converted once; for terms of which all is added up."""
+        return self.docnums.astype(np.intp)
+
+    @cached_property
     def top(self) -> float:
         """An upper bound of its scores, exact when all scores are known."""
         return self._weights.top(self.idf, [int(own.max()) for own in self.counts])
@@ -452,7 +456,7 @@ class NumpyTerm:
     def bytes(self) -> int:
         """The most memory that it takes."""
         # Docnums and scores, both in 32 bits; also both in 64 bits once all of it was added up.
-        numbers = self.size * (20 if self._is_direct else 8)
+        numbers = self.size * (24 if self._is_direct else 8)
         return numbers + len(self.counts) * self.counts[0].nbytes + 1000
 
     def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
@@ -571,7 +575,7 @@ def _docnums_reaching(added: Iterable[_Weighted], sums: Array, least: float, sca
     """Return the docnums with sums of at least `least`, which is above zero, in ascending order."""
     if scan_all:
         return (sums >= least).nonzero()[0]
-    parts = [one.term.docnums[sums[one.term.docnums] >= least] for one in added]
+    parts = [one.term.indices[sums[one.term.indices] >= least] for one in added]
     return parts[0] if len(parts) == 1 else _sort_unique(np.concatenate(parts))
 
 
@@ -580,7 +584,7 @@ def _reset(added: Iterable[_Weighted], sums: Array, scan_all: bool) -> None:
         sums.fill(0)
     else:
         for one in added:
-            sums[one.term.docnums] = 0
+            sums[one.term.indices] = 0
 
 
 def _term_bytes(term: NumpyTerm | None) -> int:
