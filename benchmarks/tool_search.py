@@ -80,7 +80,7 @@ def searches(
     if constants:
         held_out = opened(judged.tools.values())
         constants.put_into(held_out)
-        yield "ours, held out", ids_of(held_out)
+        yield "held out", ids_of(held_out)
     yield "seed profile", ids_of(catalog, "seed")
     with_bm25s = bm25s_search(list(judged.tools.values()))
     if with_bm25s:
