@@ -1,10 +1,16 @@
-"""Ranking quality on judged sets: nDCG@10 and recall@5 of our rankings beside bm25s, set by set.
+"""Ranking quality on judged sets: nDCG@10 and recall@5 of our rankings beside bm25s and tantivy, set by set.
 
     python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--passages 512]
-        [--cache DIR] [--variants] [--unrelated]
+        [--cache DIR] [--variants] [--unrelated] [--foreign 1]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, with corpus.jsonl (id, title, text; tools also have
 parameters), queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id, score, under a header line).
+
+A second table leaves one set out: each set with the k1 and, with an embedder, the constant of the fusion that are best
+on all other sets of documents.
+
+With --foreign, the letters of that share of all words are exchanged, in documents and queries alike: words still match,
+but the embedder has not learned them, as if the corpus were in another language.
 
 With an embedder there are semantic search, reciprocal rank and the default fusion too, all through the Index; a set
 where fusion is more than a point below the better of its layers is marked with `!`. With --unrelated, a second table
@@ -16,9 +22,10 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
@@ -29,14 +36,18 @@ from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder, Kind
 from onhand.lexical.scoring import BM25_PLUS, Ranking, get_ranking
-from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer
-from onhand.search.index import MAX_PASSAGES, Index
+from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer, stem
+from onhand.search.fusion import WORDS_PER_COSINE
+from onhand.search.index import FUSED_DEPTH, MAX_PASSAGES, Index
 from onhand.store.memory import MemoryStore
 from onhand.store.store import Entry
 
 Search = Callable[[str], list[str]]  # a query → the ids of the ten best
+Grid = dict[float, float]  # the value of a constant → nDCG@10 with it
 A_POINT = 0.01
 UNRELATED = 20  # queries of each other set
+K1S = (0.6, 0.8, 1.0, 1.2, 1.5)
+WORDS_PER_COSINES = (1.4, 1.9, 2.4, 2.8, 3.3, 3.9, 5.6)
 
 
 class JudgedSet(NamedTuple):
@@ -67,6 +78,23 @@ def load(directory: Path, most_queries: int | None) -> JudgedSet:
     judged = [(str(row["id"]), row["text"]) for row in rows if str(row["id"]) in relevant]
     documents = [Document(str(row["id"]), row.get("title") or "", row.get("text") or "") for row in corpus]
     return JudgedSet(documents, dict(judged[:most_queries]), relevant, any("parameters" in row for row in corpus))
+
+
+def make_foreign(judged: JudgedSet, share: float) -> JudgedSet:
+    """Exchange the letters of this share of all words, vowels for vowels, wherever they occur."""
+    vowels, consonants = "aeiou", "bcdfghjklmnpqrstvwxyz"
+    exchanged = vowels[2:] + vowels[:2] + consonants[7:] + consonants[:7]
+    letters = str.maketrans(vowels + consonants + (vowels + consonants).upper(), exchanged + exchanged.upper())
+
+    def exchange(word: "re.Match[str]") -> str:
+        place = int.from_bytes(blake2b(word[0].lower().encode(), digest_size=4).digest()) / 2**32
+        return word[0].translate(letters) if place < share else word[0]
+
+    def rewrite(text: str) -> str:
+        return re.sub("[A-Za-z]+", exchange, text)
+
+    documents = [one._replace(title=rewrite(one.title), text=rewrite(one.text)) for one in judged.documents]
+    return judged._replace(documents=documents, queries={id: rewrite(text) for id, text in judged.queries.items()})
 
 
 class QuickStore(MemoryStore):
@@ -140,17 +168,51 @@ def by_words(judged: JudgedSet, ranks: Ranking) -> Search:
     return lambda query: [hit.document_id for hit in index.keyword(query, explain=False).hits]
 
 
-def with_bm25s(ids: Sequence[str], texts: Sequence[str], limit: int = 10) -> Search:
-    """The peer over one text for each id."""
+def with_bm25s(
+    ids: Sequence[str], texts: Sequence[str], limit: int = 10, split: Callable[[str], list[str]] | None = None
+) -> Search:
+    """The peer over one text for each id, with its own words unless `split` is given."""
     import bm25s
 
+    def words(texts: Sequence[str]) -> Any:
+        if split:
+            return [split(text) or [""] for text in texts]
+        return bm25s.tokenize(list(texts), show_progress=False, return_ids=False)
+
     index = bm25s.BM25(k1=1.5, b=0.75)
-    index.index(bm25s.tokenize(list(texts), show_progress=False), show_progress=False)
+    index.index(words(texts), show_progress=False)
 
     def search(query: str) -> list[str]:
-        tokens = bm25s.tokenize([query], show_progress=False, return_ids=False)
-        found, scores = index.retrieve(tokens, k=min(limit, len(ids)), show_progress=False, n_threads=0)
+        found, scores = index.retrieve(words([query]), k=min(limit, len(ids)), show_progress=False, n_threads=0)
         return [ids[number] for number, score in zip(found[0], scores[0], strict=True) if score > 0]
+
+    return search
+
+
+def stems_of(text: str) -> list[str]:
+    """The stems of the parts of all words that are not stop words."""
+    words = IdentifierTokenizer(joined=False).words(text)
+    return [stem(word) for word in words if word not in FUNCTION_WORDS]
+
+
+def with_tantivy(ids: Sequence[str], texts: Sequence[str]) -> Search:
+    """The peer over one text for each id, with its English stems; a query asks for any of its words."""
+    import tantivy
+
+    schema = tantivy.SchemaBuilder().add_unsigned_field("number", stored=True)
+    index = tantivy.Index(schema.add_text_field("text", tokenizer_name="en_stem").build())
+    writer = index.writer(num_threads=1)
+    for number, text in enumerate(texts):
+        writer.add_document(tantivy.Document(number=number, text=text))
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def search(query: str) -> list[str]:
+        words = dict.fromkeys(re.findall(r"\w+", query.lower()))
+        content = [word for word in words if word not in FUNCTION_WORDS] or list(words)
+        asked = index.parse_query(" ".join(f'"{word}"' for word in content), ["text"])
+        return [ids[searcher.doc(address)["number"][0]] for _, address in searcher.search(asked, 10).hits]
 
     return search
 
@@ -177,18 +239,73 @@ def searches(
 ) -> Iterator[tuple[str, Search]]:
     yield "keyword", by_words(judged, get_ranking())
     yield "seed", by_words(judged, seed_ranking())
+    ids = [document.id for document in judged.documents]
     titled = [f"{document.title} {document.text}" for document in judged.documents]
-    yield "bm25s", with_bm25s([document.id for document in judged.documents], titled)
+    yield "bm25s", with_bm25s(ids, titled)
+    yield "bm25s, stems", with_bm25s(ids, titled, split=stems_of)
+    yield "tantivy", with_tantivy(ids, titled)
     if with_variants:
         for name, ranks in variants().items():
             yield name, by_words(judged, ranks)
     if embedder:
-        index = Index(QuickStore(), embedder, max_passages=max_passages)
+        index = Index(QuickStore(), embedder, max_passages=max_passages, semantic_weight=None)
         index.put(judged.documents)
         embedder.embed(list(judged.queries.values()), "query")
         yield "semantic", ids_in(partial(index.semantic, min_score=None))
         yield "RRF", ids_in(partial(index.fused, method="rrf", explain=False))
         yield "fused", ids_in(partial(index.fused, explain=False))
+
+
+def try_k1s(judged: JudgedSet) -> Grid:
+    """How good keyword search is with each k1."""
+    ranks = get_ranking()
+    searches = {k1: by_words(judged, ranks._replace(formula=ranks.formula._replace(k1=k1))) for k1 in K1S}
+    return {k1: measure(judged, search).ndcg for k1, search in searches.items()}
+
+
+def try_constants(judged: JudgedSet, embedder: Embedder) -> Grid:
+    """How good fusion is with each constant, computed from the scores of all candidates."""
+    index = Index(QuickStore(), embedder, semantic_weight=None)
+    index.put(judged.documents)
+    candidates = {text: index.rank(text, 2 * FUSED_DEPTH).ranked for text in judged.queries.values()}
+
+    def search(query: str, constant: float) -> list[str]:
+        factors = {"keyword": WORDS_PER_COSINE / constant, "semantic": 1.0}
+        scores = {
+            # `share` is the evidence e of a layer over 1 + its sum, which is 1 / (1 - score).
+            one.id: sum(factors[layer.name] * layer.share / (1 - one.score) for layer in one.layers)
+            for one in candidates[query]
+        }
+        return sorted(scores, key=lambda id: (-scores[id], id))[:10]
+
+    return {constant: measure(judged, partial(search, constant=constant)).ndcg for constant in WORDS_PER_COSINES}
+
+
+def leave_one_out(grids: dict[str, Grid]) -> dict[str, tuple[float, float]]:
+    """For each set, the value of the constant that is best on all others, and how good it is on this one."""
+    chosen = {}
+    for left_out, grid in grids.items():
+        others = [other for name, other in grids.items() if name != left_out]
+        best = max(grid, key=lambda value: sum(other[value] for other in others))
+        chosen[left_out] = (best, grid[best])
+    return chosen
+
+
+def tabulate_left_out(sets: Mapping[str, JudgedSet], embedder: Embedder | None) -> None:
+    """Print how good each set of documents is with the constants that the others would choose."""
+    documents = {name: judged for name, judged in sets.items() if not judged.is_of_tools}
+    if len(documents) < 2:
+        return
+    columns = {"keyword, k1": {name: try_k1s(judged) for name, judged in documents.items()}}
+    if embedder:
+        columns["fused, constant"] = {name: try_constants(judged, embedder) for name, judged in documents.items()}
+    chosen = {title: leave_one_out(grids) for title, grids in columns.items()}
+    print(f"\n{'this set left out':<20}" + "".join(f"{title:>20}" for title in chosen))
+    for name in documents:
+        cells = (f"{found[name][1]:>12.4f} ({found[name][0]:>5g})" for found in chosen.values())
+        print(f"{name:<20}" + "".join(cells), flush=True)
+    means = (sum(ndcg for _, ndcg in found.values()) / len(found) for found in chosen.values())
+    print(f"{'mean':<20}" + "".join(f"{mean:>12.4f}{'':8}" for mean in means))
 
 
 def ids_in(search: Callable[[str], Any]) -> Search:
@@ -208,25 +325,22 @@ def measure(judged: JudgedSet, search: Search) -> Quality:
 
 
 def tabulate(
-    folders: Sequence[Path],
-    most_queries: int | None = None,
+    sets: Mapping[str, JudgedSet],
     embedder: Embedder | None = None,
     with_variants: bool = False,
     max_passages: int = MAX_PASSAGES,
 ) -> Table:
     """Measure every ranking on every set, and print each row when it is known."""
     table = Table({}, set())
-    for folder in folders:
-        judged = load(folder, most_queries)
-        row = {
-            name: measure(judged, search) for name, search in searches(judged, embedder, with_variants, max_passages)
-        }
+    for set_name, judged in sets.items():
+        rankings = searches(judged, embedder, with_variants, max_passages)
+        row = {name: measure(judged, search) for name, search in rankings}
         if not table.rows:
             print(f"{'nDCG@10 (recall@5)':<20}" + "".join(f"{name:>16}" for name in row))
-        table.rows[folder.name] = row
+        table.rows[set_name] = row
         if judged.is_of_tools:
-            table.tools.add(folder.name)
-        _print(folder.name, row)
+            table.tools.add(set_name)
+        _print(set_name, row)
     for title, names in (
         ("mean of tool sets", [name for name in table.rows if name in table.tools]),
         ("mean of others", [name for name in table.rows if name not in table.tools]),
@@ -236,16 +350,15 @@ def tabulate(
     return table
 
 
-def tabulate_abstention(folders: Sequence[Path], most_queries: int | None, embedder: Embedder) -> None:
+def tabulate_abstention(sets: Mapping[str, JudgedSet], embedder: Embedder) -> None:
     """Print how often fused search finds nothing, for the queries of a set and for those of all others."""
-    sets = {folder.name: load(folder, most_queries) for folder in folders}
     queries = {name: list(judged.queries.values()) for name, judged in sets.items()}
     for texts in queries.values():
         embedder.embed(texts, "query")
     print(f"\n{'nothing found':<20}{'own queries':>16}{'of other sets':>16}")
     shares = []
     for name, judged in sets.items():
-        index = Index(QuickStore(), embedder)
+        index = Index(QuickStore(), embedder, semantic_weight=None)
         index.put(judged.documents)
         others = [text for other, texts in queries.items() if other != name for text in texts[:UNRELATED]]
         shares.append(
@@ -285,6 +398,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--passages", type=int, default=MAX_PASSAGES, help="embed at most this many of a document")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
     parser.add_argument("--unrelated", action="store_true", help="measure how often fused search finds nothing, too")
+    parser.add_argument("--foreign", type=float, help="exchange the letters of this share of all words, from 0 to 1")
     parser.add_argument("--variants", action="store_true", help="rank by words with one thing changed each, too")
     options = parser.parse_args(argv)
     if not options.directory:
@@ -298,9 +412,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not folders:
         parser.error(f"{options.directory} has no such judged set: name a directory that has one, or other --sets")
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
-    tabulate(folders, options.queries, remembering, options.variants, options.passages)
+    sets = {folder.name: load(folder, options.queries) for folder in folders}
+    if options.foreign:
+        sets = {name: make_foreign(judged, options.foreign) for name, judged in sets.items()}
+    tabulate(sets, remembering, options.variants, options.passages)
+    tabulate_left_out(sets, remembering)
     if options.unrelated and remembering:
-        tabulate_abstention(folders, options.queries, remembering)
+        tabulate_abstention(sets, remembering)
 
 
 if __name__ == "__main__":

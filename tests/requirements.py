@@ -268,6 +268,7 @@ search.ties-are-deterministic own Equal scores are ordered by document id.
 search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
 search.filter-dates 001 created_after is inclusive, created_before exclusive; naive and zoned times are understood.
 search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
+search.known-items own An embedder that finds documents by their titles less well than words do weighs less in fusion.
 search.min-score 001 min_score cuts semantic hits below it; default 0.6; zero and none are expressible; the used one is reported.
 documents.four-layers-as-tools 001 keyword_search, semantic_search, filter_documents and fused_search are separate tools.
 documents.limit 001 limit defaults to 10 and is clamped to 50; zero and negatives are answered with what is allowed.

@@ -89,18 +89,20 @@ def open_index(
     embedder: Embedder | str | None = "auto",
     on_download: OnDownload | None = None,
     max_passages: int = MAX_PASSAGES,
+    semantic_weight: float | None = None,
 ) -> Index:
     """Open an index of documents in a file, which is created if needed, or in memory if there is no path.
 
     `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder. `on_download`
     gets the name of a model that is being downloaded, the bytes so far and, if known, the total. At most `max_passages`
-    of a document get a vector.
+    of a document get a vector. The weight of meaning in fused searches is measured on the documents, unless given.
     """
     from onhand.embed.choose import choose_embedder
     from onhand.store.sqlite import SqliteStore
 
     available, reason = choose_embedder(embedder, on_download)
-    return Index(MemoryStore() if path is None else SqliteStore(path), available, reason, max_passages=max_passages)
+    store = MemoryStore() if path is None else SqliteStore(path)
+    return Index(store, available, reason, max_passages=max_passages, semantic_weight=semantic_weight)
 
 
 class Project:
@@ -222,7 +224,8 @@ class Project:
                 f"{directory} cannot be created, so choose another --db: {describe_fault(error)}"
             ) from None
         documents = self.config.documents
-        return open_index(self.documents_path, documents.embedder, self.on_download, documents.max_passages)
+        weight = documents.semantic_weight or None
+        return open_index(self.documents_path, documents.embedder, self.on_download, documents.max_passages, weight)
 
     @property
     def documents_path(self) -> str:

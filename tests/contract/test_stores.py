@@ -410,6 +410,15 @@ def test_facts_are_noted_with_a_write_and_contradicting_ones_are_refused_with_it
     assert store.get("a") == Document("a")
 
 
+def test_facts_can_be_set_in_place_of_others(store: Store) -> None:
+    store.upsert(entries([Document("a")]), {"embedder.name": "one"})
+    before = store.generation()
+    store.set_facts({"measured": "1"})
+    store.set_facts({"measured": "2"})
+    assert store.facts() == {"embedder.name": "one", "measured": "2"}
+    assert store.generation() != before
+
+
 def test_a_vector_of_a_document_that_changed_meanwhile_is_not_kept(store: Store) -> None:
     store.upsert(entries([Document("a", text="new"), Document("b", text="same")]))
     old = [

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from onhand.document import Match
+from onhand.lexical.scoring import get_ranking
 from onhand.search.fusion import Fused, add_scores, reciprocal_rank
 from requirements import requirement
 
@@ -23,7 +24,7 @@ def query(chance: Random, words: float, meaning: float) -> tuple[str, dict[str, 
     more than the others have by chance."""
     right = f"d{chance.randrange(DOCUMENTS):03}"
     names = [f"d{number:03}" for number in range(DOCUMENTS)]
-    keyword = {name: chance.expovariate(1) * RARE * 0.25 for name in names if chance.random() < 0.4 or name == right}
+    keyword = {name: chance.expovariate(1) * RARE * 0.2 for name in names if chance.random() < 0.4 or name == right}
     semantic = {name: chance.gauss(0.2, 0.1) for name in names}
     keyword[right] += words * RARE
     semantic[right] += meaning * 0.1
@@ -52,7 +53,7 @@ def measured(words: float, meaning: float) -> dict[str, float]:
         total["keyword"] += answered(layers["keyword"], right)
         total["semantic"] += answered(layers["semantic"], right)
         total["rrf"] += answered(reciprocal_rank(best), right)
-        total["fused"] += answered(add_scores(completed, DOCUMENTS), right)
+        total["fused"] += answered(add_scores(completed, get_ranking().most_per_word(DOCUMENTS)), right)
     return {name: sum_ / QUERIES for name, sum_ in total.items()}
 
 

@@ -77,8 +77,8 @@ def _add_search(parser: Parser, verb: str) -> None:
         help="return at most N documents (default: 10, maximum: 50)",
     )
     parser.add_argument("--page-token", metavar="TOKEN", help="continue after the page that printed this token")
-    if verb == "semantic":
-        parser.add_argument("--min-score", metavar="X", type=_min_score, help="the lowest cosine of a hit, or 'none'")
+    if verb != "filter":
+        parser.add_argument("--min-score", metavar="X", type=_min_score, help="the lowest score of a hit, or 'none'")
     if verb == "filter":
         parser.add_argument("--order-by", metavar="FIELDS", help="sort by fields, such as 'created_time desc, title'")
     parser.add_argument("--explain", action="store_true", help="show the rank and score of each hit in each layer")
@@ -135,7 +135,7 @@ def _answer(documents: Documents, arguments: argparse.Namespace) -> DocumentsPag
         if arguments.order_by is not None:
             options["order_by"] = arguments.order_by
         return documents.filter(**options)
-    if verb == "semantic" and arguments.min_score is not None:
+    if arguments.min_score is not None:
         options["min_score"] = None if arguments.min_score == "none" else arguments.min_score
     answer: DocumentsPage = getattr(documents, verb)(" ".join(arguments.query), **options)
     return answer
@@ -178,9 +178,9 @@ def _summarize(answer: DocumentsPage) -> str:
     found = quantity(len(answer.hits), "document")
     if answer.total is not None:
         found = f"{len(answer.hits):,} of {quantity(answer.total, 'document')}"
-    if not answer.by_meaning or answer.min_score is None:
+    if answer.min_score is None:
         return found
-    return f"{found} with a cosine of at least {answer.min_score:g}"
+    return f"{found} with a {'cosine' if answer.by_meaning else 'score'} of at least {answer.min_score:g}"
 
 
 def _get(documents: Documents, arguments: argparse.Namespace) -> int:
@@ -245,6 +245,8 @@ def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
                 "passages": stats.passages._asdict(),
                 "embedder": made_with,
                 "semantic": stats.semantic,
+                "semantic_weight": stats.semantic_weight,
+                "known_items": stats.known_items._asdict() if stats.known_items else None,
                 **{name: {"distinct": tally.distinct, "most": dict(tally.most)} for name, tally in tallies.items()},
                 "earliest": times[0],
                 "latest": times[1],
@@ -254,7 +256,7 @@ def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
     rows = [("documents", f"{stats.documents:,}"), ("vectors", _describe_vectors(stats))]
     rows += [("left out", stats.passages.describe_left_out())] if stats.passages.cut_documents else []
     rows += [(name, stats.embedder[name]) for name in sorted(stats.embedder)]
-    rows += [("semantic", stats.semantic)]
+    rows += [("semantic", stats.semantic), ("weight of meaning", _describe_weight(stats))]
     rows += [(name, _format_tally(tally)) for name, tally in tallies.items()]
     rows += [("created", f"{times[0]} to {times[1]}" if times[0] else "")]
     terminal.print_table([(name, value or "none") for name, value in rows])
@@ -264,6 +266,14 @@ def _stats(documents: Documents, arguments: argparse.Namespace) -> int:
 def _describe_vectors(stats: Stats) -> str:
     passages = stats.passages.vectors
     return f"{stats.vectors:,}" + (f", of {quantity(passages, 'passage')}" if passages != stats.vectors else "")
+
+
+def _describe_weight(stats: Stats) -> str:
+    known = stats.known_items
+    if known is None or stats.semantic_weight != known.semantic_weight:
+        return f"{stats.semantic_weight:.2f}"
+    found = f"keyword search finds {known.keyword:.2f}, semantic search {known.semantic:.2f}"
+    return f"{stats.semantic_weight:.2f} ({found} of its own documents by their titles)"
 
 
 def _format_tally(tally: Tally) -> str:
@@ -317,9 +327,7 @@ _VERBS = {"get": _get, "delete": _delete, "stats": _stats, "check": _check, "ree
 
 
 def _min_score(text: str) -> float | str:
-    return (
-        text if text == "none" else parse_decimal(text, lambda score: 0 <= score <= 1, "a number from 0 to 1 or 'none'")
-    )
+    return text if text == "none" else parse_decimal(text, lambda score: score >= 0, "a number from 0 on, or 'none'")
 
 
 def run_import(project: Project, arguments: argparse.Namespace) -> int:

@@ -218,6 +218,9 @@ class DocumentsSettings(Record):
         "After raising it, run `onhand docs reembed`. 1 does not divide documents: a vector represents the beginning.",
         minimum=1,
     )
+    semantic_weight: float = setting(
+        0.0, "The weight of meaning beside words in fused search; 0 measures it on the documents.", minimum=0
+    )
     max_output_bytes: int = setting(15_360, "The maximum size of the result of a document tool.", minimum=4_096)
 
 

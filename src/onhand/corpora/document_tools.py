@@ -320,6 +320,12 @@ GET = (
 Query = Annotated[str, "Plain words; there are no operators."]
 Limit = Annotated[int, f"At most this many hits: {DEFAULT_LIMIT} by default, {MAX_LIMIT} at most."]
 PageToken = Annotated[str, "next_page_token of the previous page, with all other arguments unchanged."]
+LeastScore = Annotated[float | None, {"minimum": 0}, "The least score of a hit; by default any."]
+LeastFused = Annotated[
+    float | None,
+    {"minimum": 0, "maximum": 1},
+    "The least score of a hit; by default there are none if nothing fits. null: any.",
+]
 MinScore = Annotated[
     float | None,
     {"minimum": 0, "maximum": 1},
@@ -359,9 +365,10 @@ def tools_over(documents: Documents) -> list[Tool]:
         query: Query,
         filter: DocumentFilter | None = None,
         limit: Limit | None = None,
+        min_score: LeastScore = None,
         page_token: PageToken | None = None,
     ) -> Output[DocumentsPageJson]:
-        return page_output(documents.keyword(query, filter_of(filter), limit, page_token))
+        return page_output(documents.keyword(query, filter_of(filter), limit, page_token, min_score))
 
     @document_tool(f"{SEMANTIC}{meaning} {corpus}")
     def semantic_search(
@@ -388,9 +395,11 @@ def tools_over(documents: Documents) -> list[Tool]:
         query: Query,
         filter: DocumentFilter | None = None,
         limit: Limit | None = None,
+        min_score: LeastFused = _OMITTED,
         page_token: PageToken | None = None,
     ) -> Output[DocumentsPageJson]:
-        return page_output(documents.fused(query, filter_of(filter), limit, page_token))
+        least = AS_DECLARED if min_score is _OMITTED else min_score
+        return page_output(documents.fused(query, filter_of(filter), limit, page_token, least))
 
     @document_tool(f"{GET.format(max_bytes=max_bytes)} {_count_documents(summary)}")
     def get_document(

@@ -274,14 +274,15 @@ class Documents:
         filter: Filter = EVERYTHING,
         limit: int | None = None,
         page_token: str | None = None,
+        min_score: float | None = None,
         *,
         explain: bool = True,
     ) -> DocumentsPage:
         """Return the documents that share the rarest words with the query; `explain` says which, at a cost."""
         query, filter = _accept_query(query), validate_filter(filter)
-        page = page_of(page_token, "keyword", query, _canonical_filter(filter))
+        page = page_of(page_token, "keyword", query, _canonical_filter(filter), _canonical_score(min_score))
         return self._page(
-            lambda size: self.index.keyword(query, filter, size, page.offset, explain=explain), limit, page
+            lambda size: self.index.keyword(query, filter, size, page.offset, min_score, explain=explain), limit, page
         )
 
     def semantic(
@@ -317,13 +318,22 @@ class Documents:
         filter: Filter = EVERYTHING,
         limit: int | None = None,
         page_token: str | None = None,
+        min_score: float | str | None = AS_DECLARED,
         *,
         explain: bool = True,
     ) -> DocumentsPage:
-        """Return documents ranked by words and meaning; by words alone, with a note, if meaning cannot be compared."""
+        """Return documents ranked by words and meaning; by words alone, with a note, if meaning cannot be compared.
+
+        By default nothing is found if no document has enough in common with the query; None finds the best all the
+        same, and a number cuts hits below it.
+        """
         query, filter = _accept_query(query), validate_filter(filter)
-        page = page_of(page_token, "fused", query, _canonical_filter(filter))
-        return self._page(lambda size: self.index.fused(query, filter, size, page.offset, explain=explain), limit, page)
+        page = page_of(page_token, "fused", query, _canonical_filter(filter), _canonical_score(min_score))
+
+        def search(size: int) -> SearchResult:
+            return self.index.fused(query, filter, size, page.offset, min_score=min_score, explain=explain)
+
+        return self._page(search, limit, page)
 
     def get(
         self,

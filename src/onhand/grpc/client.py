@@ -25,7 +25,7 @@ from onhand.grpc.statuses import error_of
 from onhand.net import LOOPBACK_HOST, is_loopback
 from onhand.search.index import AS_DECLARED, BATCH, DEFAULT_LIMIT, MAX_LIMIT, Stats, Written
 from onhand.search.result import SearchResult
-from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query
+from onhand.search.validation import check_min_score, validate_document, validate_filter, validate_id, validate_query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,10 +64,17 @@ RpcGenerator = Generator[RpcRequest, Any, T]
 
 
 def keyword(
-    query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
+    query: str,
+    filter: Filter = EVERYTHING,
+    limit: int = DEFAULT_LIMIT,
+    min_score: float | None = None,
+    *,
+    explain: bool = True,
 ) -> RpcGenerator[SearchResult]:
     """Return the documents that best match the query's words; `explain` adds which words matched."""
     request = wire.KeywordSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
+    if min_score is not None:
+        request.min_score = check_min_score(min_score, 0.0)
     return (yield from _fetch_pages("KeywordSearch", request, request.query, limit))
 
 
@@ -80,7 +87,7 @@ def semantic(
     """Return the documents closest in meaning to the query, with a cosine of at least `min_score`."""
     request = wire.SemanticSearchRequest(query=validate_query(query), filter=_filter_message(filter))
     if min_score != AS_DECLARED:
-        request.min_score = _wire_min_score(min_score)
+        request.min_score = _wire_min_score(min_score, -1.0)
     return (yield from _fetch_pages("SemanticSearch", request, request.query, limit))
 
 
@@ -93,10 +100,17 @@ def filter(
 
 
 def fused(
-    query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
+    query: str,
+    filter: Filter = EVERYTHING,
+    limit: int = DEFAULT_LIMIT,
+    min_score: float | str | None = AS_DECLARED,
+    *,
+    explain: bool = True,
 ) -> RpcGenerator[SearchResult]:
     """Search by words and by meaning; without an embedder, search by words alone, with a note that says so."""
     request = wire.FusedSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
+    if min_score != AS_DECLARED:
+        request.min_score = _wire_min_score(min_score, 0.0)
     return (yield from _fetch_pages("FusedSearch", request, request.query, limit))
 
 
@@ -163,12 +177,8 @@ def _filter_message(filter: Filter) -> wire.Filter:
     return translate.filter_message(validate_filter(filter))
 
 
-def _wire_min_score(min_score: float | str | None) -> float:
-    if min_score is None:
-        return translate.ANY_SCORE
-    if not isinstance(min_score, int | float) or not -1 <= min_score <= 1:
-        raise InputError(f"min_score must be a cosine from -1 to 1, or None, not {min_score!r}", "min_score")
-    return float(min_score)
+def _wire_min_score(min_score: float | str | None, least: float) -> float:
+    return translate.ANY_SCORE if min_score is None else check_min_score(min_score, least, 1.0)
 
 
 class _Channel:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18onhand/grpc/search.proto\x12\tsearch.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\x01\n\x06\x46ilter\x12\x0e\n\x06\x61uthor\x18\x01 \x03(\t\x12\x0c\n\x04tags\x18\x02 \x03(\t\x12\x31\n\rcreated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05scope\x18\x05 \x03(\t\"|\n\x14KeywordSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\"\x92\x01\n\x15SemanticSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x16\n\tmin_score\x18\x04 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x05 \x01(\tB\x0c\n\n_min_score\"g\n\rFilterRequest\x12!\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x12\n\npage_token\x18\x04 \x01(\t\"z\n\x12\x46usedSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\"\xba\x01\n\x0eSearchResponse\x12\"\n\x04hits\x18\x01 \x03(\x0b\x32\x14.search.v1.SearchHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x17\n\ntotal_size\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\r\n\x05notes\x18\x04 \x03(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x16\n\tmin_score\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\r\n\x0b_total_sizeB\x0c\n\n_min_score\"\xc0\x02\n\tSearchHit\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\r\n\x05score\x18\x04 \x01(\x02\x12\x0e\n\x06\x61uthor\x18\x05 \x01(\t\x12\x30\n\x0c\x63reated_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x65xact_score\x18\x07 \x01(\x01\x12\x0c\n\x04tags\x18\x08 \x03(\t\x12\r\n\x05scope\x18\t \x01(\t\x12\x0c\n\x04kind\x18\n \x01(\t\x12 \n\x06layers\x18\x0b \x03(\x0b\x32\x10.search.v1.Layer\x12\x12\n\nfirst_line\x18\x0c \x01(\x03\x12\x11\n\tlast_line\x18\r \x01(\x03\x12\x12\n\nfirst_byte\x18\x0e \x01(\x03\x12\x10\n\x08\x65nd_byte\x18\x0f \x01(\x03\"i\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\r\n\x05score\x18\x03 \x01(\x01\x12\r\n\x05share\x18\x04 \x01(\x01\x12&\n\x05terms\x18\x05 \x03(\x0b\x32\x17.search.v1.Contribution\":\n\x0c\x43ontribution\x12\x0c\n\x04term\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\r\n\x05score\x18\x03 \x01(\x01\"\xc5\x01\n\x12GetDocumentRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x17\n\nfirst_line\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\tlast_line\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\nfirst_byte\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x03H\x03\x88\x01\x01\x42\r\n\x0b_first_lineB\x0c\n\n_last_lineB\r\n\x0b_first_byteB\x0c\n\n_max_bytes\"[\n\x13GetDocumentResponse\x12%\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x13.search.v1.Document\x12\x1d\n\x04part\x18\x02 \x01(\x0b\x32\x0f.search.v1.Part\"}\n\x04Part\x12\x12\n\nfirst_line\x18\x01 \x01(\x03\x12\x11\n\tlast_line\x18\x02 \x01(\x03\x12\x13\n\x0btotal_lines\x18\x03 \x01(\x03\x12\x12\n\nfirst_byte\x18\x04 \x01(\x03\x12\x10\n\x08\x65nd_byte\x18\x05 \x01(\x03\x12\x13\n\x0btotal_bytes\x18\x06 \x01(\x03\"\xd0\x01\n\x08\x44ocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\r\n\x05scope\x18\x06 \x01(\t\x12\x30\n\x0c\x63reated_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x0c\n\x04kind\x18\t \x01(\t\x12\x0e\n\x06source\x18\n \x01(\t\"=\n\x13PutDocumentsRequest\x12&\n\tdocuments\x18\x01 \x03(\x0b\x32\x13.search.v1.Document\"I\n\x14PutDocumentsResponse\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x01 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x03\x12\x11\n\tunchanged\x18\x03 \x01(\x03\".\n\x16\x44\x65leteDocumentsRequest\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\t\"*\n\x17\x44\x65leteDocumentsResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\"\x11\n\x0fGetStatsRequest\"\xf7\x01\n\x10GetStatsResponse\x12\x11\n\tdocuments\x18\x01 \x01(\x03\x12\x0f\n\x07vectors\x18\x02 \x01(\x03\x12;\n\x08\x65mbedder\x18\x03 \x03(\x0b\x32).search.v1.GetStatsResponse.EmbedderEntry\x12\x10\n\x08semantic\x18\x04 \x01(\t\x12\x10\n\x08passages\x18\x05 \x01(\x03\x12\x15\n\rcut_documents\x18\x06 \x01(\x03\x12\x16\n\x0eleft_out_bytes\x18\x07 \x01(\x03\x1a/\n\rEmbedderEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x94\x03\n\rSearchService\x12M\n\rKeywordSearch\x12\x1f.search.v1.KeywordSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12O\n\x0eSemanticSearch\x12 .search.v1.SemanticSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12H\n\x0f\x46ilterDocuments\x12\x18.search.v1.FilterRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12I\n\x0b\x46usedSearch\x12\x1d.search.v1.FusedSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12N\n\x0bGetDocument\x12\x1d.search.v1.GetDocumentRequest\x1a\x1e.search.v1.GetDocumentResponse\"\x00\x32\x86\x02\n\x0cWriteService\x12S\n\x0cPutDocuments\x12\x1e.search.v1.PutDocumentsRequest\x1a\x1f.search.v1.PutDocumentsResponse\"\x00(\x01\x12Z\n\x0f\x44\x65leteDocuments\x12!.search.v1.DeleteDocumentsRequest\x1a\".search.v1.DeleteDocumentsResponse\"\x00\x12\x45\n\x08GetStats\x12\x1a.search.v1.GetStatsRequest\x1a\x1b.search.v1.GetStatsResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18onhand/grpc/search.proto\x12\tsearch.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\x01\n\x06\x46ilter\x12\x0e\n\x06\x61uthor\x18\x01 \x03(\t\x12\x0c\n\x04tags\x18\x02 \x03(\t\x12\x31\n\rcreated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05scope\x18\x05 \x03(\t\"\xa2\x01\n\x14KeywordSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\x12\x16\n\tmin_score\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x0c\n\n_min_score\"\x92\x01\n\x15SemanticSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x16\n\tmin_score\x18\x04 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x05 \x01(\tB\x0c\n\n_min_score\"g\n\rFilterRequest\x12!\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\x10\n\x08order_by\x18\x03 \x01(\t\x12\x12\n\npage_token\x18\x04 \x01(\t\"\xa0\x01\n\x12\x46usedSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12!\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x11.search.v1.Filter\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\x12\x16\n\tmin_score\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x0c\n\n_min_score\"\xba\x01\n\x0eSearchResponse\x12\"\n\x04hits\x18\x01 \x03(\x0b\x32\x14.search.v1.SearchHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x17\n\ntotal_size\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\r\n\x05notes\x18\x04 \x03(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x16\n\tmin_score\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\r\n\x0b_total_sizeB\x0c\n\n_min_score\"\xc0\x02\n\tSearchHit\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0f\n\x07snippet\x18\x03 \x01(\t\x12\r\n\x05score\x18\x04 \x01(\x02\x12\x0e\n\x06\x61uthor\x18\x05 \x01(\t\x12\x30\n\x0c\x63reated_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x65xact_score\x18\x07 \x01(\x01\x12\x0c\n\x04tags\x18\x08 \x03(\t\x12\r\n\x05scope\x18\t \x01(\t\x12\x0c\n\x04kind\x18\n \x01(\t\x12 \n\x06layers\x18\x0b \x03(\x0b\x32\x10.search.v1.Layer\x12\x12\n\nfirst_line\x18\x0c \x01(\x03\x12\x11\n\tlast_line\x18\r \x01(\x03\x12\x12\n\nfirst_byte\x18\x0e \x01(\x03\x12\x10\n\x08\x65nd_byte\x18\x0f \x01(\x03\"i\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\r\n\x05score\x18\x03 \x01(\x01\x12\r\n\x05share\x18\x04 \x01(\x01\x12&\n\x05terms\x18\x05 \x03(\x0b\x32\x17.search.v1.Contribution\":\n\x0c\x43ontribution\x12\x0c\n\x04term\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\r\n\x05score\x18\x03 \x01(\x01\"\xc5\x01\n\x12GetDocumentRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x17\n\nfirst_line\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\tlast_line\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\nfirst_byte\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x03H\x03\x88\x01\x01\x42\r\n\x0b_first_lineB\x0c\n\n_last_lineB\r\n\x0b_first_byteB\x0c\n\n_max_bytes\"[\n\x13GetDocumentResponse\x12%\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x13.search.v1.Document\x12\x1d\n\x04part\x18\x02 \x01(\x0b\x32\x0f.search.v1.Part\"}\n\x04Part\x12\x12\n\nfirst_line\x18\x01 \x01(\x03\x12\x11\n\tlast_line\x18\x02 \x01(\x03\x12\x13\n\x0btotal_lines\x18\x03 \x01(\x03\x12\x12\n\nfirst_byte\x18\x04 \x01(\x03\x12\x10\n\x08\x65nd_byte\x18\x05 \x01(\x03\x12\x13\n\x0btotal_bytes\x18\x06 \x01(\x03\"\xd0\x01\n\x08\x44ocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\r\n\x05scope\x18\x06 \x01(\t\x12\x30\n\x0c\x63reated_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x0c\n\x04kind\x18\t \x01(\t\x12\x0e\n\x06source\x18\n \x01(\t\"=\n\x13PutDocumentsRequest\x12&\n\tdocuments\x18\x01 \x03(\x0b\x32\x13.search.v1.Document\"I\n\x14PutDocumentsResponse\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x01 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x03\x12\x11\n\tunchanged\x18\x03 \x01(\x03\".\n\x16\x44\x65leteDocumentsRequest\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\t\"*\n\x17\x44\x65leteDocumentsResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\"\x11\n\x0fGetStatsRequest\"\x90\x02\n\x10GetStatsResponse\x12\x11\n\tdocuments\x18\x01 \x01(\x03\x12\x0f\n\x07vectors\x18\x02 \x01(\x03\x12;\n\x08\x65mbedder\x18\x03 \x03(\x0b\x32).search.v1.GetStatsResponse.EmbedderEntry\x12\x10\n\x08semantic\x18\x04 \x01(\t\x12\x10\n\x08passages\x18\x05 \x01(\x03\x12\x15\n\rcut_documents\x18\x06 \x01(\x03\x12\x16\n\x0eleft_out_bytes\x18\x07 \x01(\x03\x12\x17\n\x0fsemantic_weight\x18\x08 \x01(\x01\x1a/\n\rEmbedderEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x94\x03\n\rSearchService\x12M\n\rKeywordSearch\x12\x1f.search.v1.KeywordSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12O\n\x0eSemanticSearch\x12 .search.v1.SemanticSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12H\n\x0f\x46ilterDocuments\x12\x18.search.v1.FilterRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12I\n\x0b\x46usedSearch\x12\x1d.search.v1.FusedSearchRequest\x1a\x19.search.v1.SearchResponse\"\x00\x12N\n\x0bGetDocument\x12\x1d.search.v1.GetDocumentRequest\x1a\x1e.search.v1.GetDocumentResponse\"\x00\x32\x86\x02\n\x0cWriteService\x12S\n\x0cPutDocuments\x12\x1e.search.v1.PutDocumentsRequest\x1a\x1f.search.v1.PutDocumentsResponse\"\x00(\x01\x12Z\n\x0f\x44\x65leteDocuments\x12!.search.v1.DeleteDocumentsRequest\x1a\".search.v1.DeleteDocumentsResponse\"\x00\x12\x45\n\x08GetStats\x12\x1a.search.v1.GetStatsRequest\x1a\x1b.search.v1.GetStatsResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,46 +36,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATSRESPONSE_EMBEDDERENTRY']._serialized_options = b'8\001'
   _globals['_FILTER']._serialized_start=73
   _globals['_FILTER']._serialized_end=229
-  _globals['_KEYWORDSEARCHREQUEST']._serialized_start=231
-  _globals['_KEYWORDSEARCHREQUEST']._serialized_end=355
-  _globals['_SEMANTICSEARCHREQUEST']._serialized_start=358
-  _globals['_SEMANTICSEARCHREQUEST']._serialized_end=504
-  _globals['_FILTERREQUEST']._serialized_start=506
-  _globals['_FILTERREQUEST']._serialized_end=609
-  _globals['_FUSEDSEARCHREQUEST']._serialized_start=611
-  _globals['_FUSEDSEARCHREQUEST']._serialized_end=733
-  _globals['_SEARCHRESPONSE']._serialized_start=736
-  _globals['_SEARCHRESPONSE']._serialized_end=922
-  _globals['_SEARCHHIT']._serialized_start=925
-  _globals['_SEARCHHIT']._serialized_end=1245
-  _globals['_LAYER']._serialized_start=1247
-  _globals['_LAYER']._serialized_end=1352
-  _globals['_CONTRIBUTION']._serialized_start=1354
-  _globals['_CONTRIBUTION']._serialized_end=1412
-  _globals['_GETDOCUMENTREQUEST']._serialized_start=1415
-  _globals['_GETDOCUMENTREQUEST']._serialized_end=1612
-  _globals['_GETDOCUMENTRESPONSE']._serialized_start=1614
-  _globals['_GETDOCUMENTRESPONSE']._serialized_end=1705
-  _globals['_PART']._serialized_start=1707
-  _globals['_PART']._serialized_end=1832
-  _globals['_DOCUMENT']._serialized_start=1835
-  _globals['_DOCUMENT']._serialized_end=2043
-  _globals['_PUTDOCUMENTSREQUEST']._serialized_start=2045
-  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=2106
-  _globals['_PUTDOCUMENTSRESPONSE']._serialized_start=2108
-  _globals['_PUTDOCUMENTSRESPONSE']._serialized_end=2181
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=2183
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=2229
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=2231
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=2273
-  _globals['_GETSTATSREQUEST']._serialized_start=2275
-  _globals['_GETSTATSREQUEST']._serialized_end=2292
-  _globals['_GETSTATSRESPONSE']._serialized_start=2295
-  _globals['_GETSTATSRESPONSE']._serialized_end=2542
-  _globals['_GETSTATSRESPONSE_EMBEDDERENTRY']._serialized_start=2495
-  _globals['_GETSTATSRESPONSE_EMBEDDERENTRY']._serialized_end=2542
-  _globals['_SEARCHSERVICE']._serialized_start=2545
-  _globals['_SEARCHSERVICE']._serialized_end=2949
-  _globals['_WRITESERVICE']._serialized_start=2952
-  _globals['_WRITESERVICE']._serialized_end=3214
+  _globals['_KEYWORDSEARCHREQUEST']._serialized_start=232
+  _globals['_KEYWORDSEARCHREQUEST']._serialized_end=394
+  _globals['_SEMANTICSEARCHREQUEST']._serialized_start=397
+  _globals['_SEMANTICSEARCHREQUEST']._serialized_end=543
+  _globals['_FILTERREQUEST']._serialized_start=545
+  _globals['_FILTERREQUEST']._serialized_end=648
+  _globals['_FUSEDSEARCHREQUEST']._serialized_start=651
+  _globals['_FUSEDSEARCHREQUEST']._serialized_end=811
+  _globals['_SEARCHRESPONSE']._serialized_start=814
+  _globals['_SEARCHRESPONSE']._serialized_end=1000
+  _globals['_SEARCHHIT']._serialized_start=1003
+  _globals['_SEARCHHIT']._serialized_end=1323
+  _globals['_LAYER']._serialized_start=1325
+  _globals['_LAYER']._serialized_end=1430
+  _globals['_CONTRIBUTION']._serialized_start=1432
+  _globals['_CONTRIBUTION']._serialized_end=1490
+  _globals['_GETDOCUMENTREQUEST']._serialized_start=1493
+  _globals['_GETDOCUMENTREQUEST']._serialized_end=1690
+  _globals['_GETDOCUMENTRESPONSE']._serialized_start=1692
+  _globals['_GETDOCUMENTRESPONSE']._serialized_end=1783
+  _globals['_PART']._serialized_start=1785
+  _globals['_PART']._serialized_end=1910
+  _globals['_DOCUMENT']._serialized_start=1913
+  _globals['_DOCUMENT']._serialized_end=2121
+  _globals['_PUTDOCUMENTSREQUEST']._serialized_start=2123
+  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=2184
+  _globals['_PUTDOCUMENTSRESPONSE']._serialized_start=2186
+  _globals['_PUTDOCUMENTSRESPONSE']._serialized_end=2259
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=2261
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=2307
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=2309
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=2351
+  _globals['_GETSTATSREQUEST']._serialized_start=2353
+  _globals['_GETSTATSREQUEST']._serialized_end=2370
+  _globals['_GETSTATSRESPONSE']._serialized_start=2373
+  _globals['_GETSTATSRESPONSE']._serialized_end=2645
+  _globals['_GETSTATSRESPONSE_EMBEDDERENTRY']._serialized_start=2598
+  _globals['_GETSTATSRESPONSE_EMBEDDERENTRY']._serialized_end=2645
+  _globals['_SEARCHSERVICE']._serialized_start=2648
+  _globals['_SEARCHSERVICE']._serialized_end=3052
+  _globals['_WRITESERVICE']._serialized_start=3055
+  _globals['_WRITESERVICE']._serialized_end=3317
 # @@protoc_insertion_point(module_scope)

@@ -24,18 +24,20 @@ class Filter(_message.Message):
     def __init__(self, author: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., scope: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KeywordSearchRequest(_message.Message):
-    __slots__ = ("query", "filter", "limit", "page_token", "explain")
+    __slots__ = ("query", "filter", "limit", "page_token", "explain", "min_score")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
+    MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     query: str
     filter: Filter
     limit: int
     page_token: str
     explain: bool
-    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ..., explain: bool = ...) -> None: ...
+    min_score: float
+    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ..., explain: bool = ..., min_score: _Optional[float] = ...) -> None: ...
 
 class SemanticSearchRequest(_message.Message):
     __slots__ = ("query", "filter", "limit", "min_score", "page_token")
@@ -64,18 +66,20 @@ class FilterRequest(_message.Message):
     def __init__(self, filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., order_by: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class FusedSearchRequest(_message.Message):
-    __slots__ = ("query", "filter", "limit", "page_token", "explain")
+    __slots__ = ("query", "filter", "limit", "page_token", "explain", "min_score")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
+    MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     query: str
     filter: Filter
     limit: int
     page_token: str
     explain: bool
-    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ..., explain: bool = ...) -> None: ...
+    min_score: float
+    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ..., explain: bool = ..., min_score: _Optional[float] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("hits", "next_page_token", "total_size", "notes", "reason", "min_score")
@@ -246,7 +250,7 @@ class GetStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatsResponse(_message.Message):
-    __slots__ = ("documents", "vectors", "embedder", "semantic", "passages", "cut_documents", "left_out_bytes")
+    __slots__ = ("documents", "vectors", "embedder", "semantic", "passages", "cut_documents", "left_out_bytes", "semantic_weight")
     class EmbedderEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +265,7 @@ class GetStatsResponse(_message.Message):
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     CUT_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     documents: int
     vectors: int
     embedder: _containers.ScalarMap[str, str]
@@ -268,4 +273,5 @@ class GetStatsResponse(_message.Message):
     passages: int
     cut_documents: int
     left_out_bytes: int
-    def __init__(self, documents: _Optional[int] = ..., vectors: _Optional[int] = ..., embedder: _Optional[_Mapping[str, str]] = ..., semantic: _Optional[str] = ..., passages: _Optional[int] = ..., cut_documents: _Optional[int] = ..., left_out_bytes: _Optional[int] = ...) -> None: ...
+    semantic_weight: float
+    def __init__(self, documents: _Optional[int] = ..., vectors: _Optional[int] = ..., embedder: _Optional[_Mapping[str, str]] = ..., semantic: _Optional[str] = ..., passages: _Optional[int] = ..., cut_documents: _Optional[int] = ..., left_out_bytes: _Optional[int] = ..., semantic_weight: _Optional[float] = ...) -> None: ...

@@ -30,9 +30,13 @@ def search_methods(documents: Documents) -> dict[str, RpcMethod]:
     """Return the methods of the search service by name."""
 
     def keyword(request: wire.KeywordSearchRequest) -> wire.SearchResponse:
-        filter = translate.request_filter(request)
         answer = documents.keyword(
-            request.query, filter, request.limit or None, request.page_token, explain=request.explain
+            request.query,
+            translate.request_filter(request),
+            request.limit or None,
+            request.page_token,
+            request.min_score if request.HasField("min_score") else None,
+            explain=request.explain,
         )
         return translate.response_of(answer)
 
@@ -47,9 +51,9 @@ def search_methods(documents: Documents) -> dict[str, RpcMethod]:
         return translate.response_of(answer)
 
     def fused(request: wire.FusedSearchRequest) -> wire.SearchResponse:
-        filter = translate.request_filter(request)
+        filter, min_score = translate.request_filter(request), translate.min_score_of(request)
         answer = documents.fused(
-            request.query, filter, request.limit or None, request.page_token, explain=request.explain
+            request.query, filter, request.limit or None, request.page_token, min_score, explain=request.explain
         )
         return translate.response_of(answer)
 

@@ -59,11 +59,14 @@ def filter_message(filter: Filter) -> wire.Filter:
     )
 
 
-def min_score_of(request: wire.SemanticSearchRequest) -> float | str | None:
-    """Return the minimum cosine of a request, in the form that `Index.semantic` takes."""
+def min_score_of(request: wire.SemanticSearchRequest | wire.FusedSearchRequest) -> float | str | None:
+    """Return the minimum score of a request, in the form that the methods of `Index` take."""
     if not request.HasField("min_score"):
         return AS_DECLARED
-    return None if request.min_score == ANY_SCORE else shortest_decimal(request.min_score)
+    if request.min_score == ANY_SCORE:
+        return None
+    is_single = isinstance(request, wire.SemanticSearchRequest)
+    return shortest_decimal(request.min_score) if is_single else request.min_score
 
 
 def shortest_decimal(single: float) -> float:
@@ -238,13 +241,15 @@ def stats_message(stats: Stats) -> wire.GetStatsResponse:
         passages=stats.passages.vectors,
         cut_documents=stats.passages.cut_documents,
         left_out_bytes=stats.passages.left_out_bytes,
+        semantic_weight=stats.semantic_weight,
     )
 
 
 def stats_of(message: wire.GetStatsResponse) -> Stats:
     """Return the statistics of an index."""
     passages = PassageCounts(message.passages, message.cut_documents, message.left_out_bytes)
-    return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic, passages)
+    embedder, weight = dict(message.embedder), message.semantic_weight
+    return Stats(message.documents, message.vectors, embedder, message.semantic, passages, weight)
 
 
 def put_messages(

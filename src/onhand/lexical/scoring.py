@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from onhand.document import Filter
     from onhand.lexical.tokenizer import Tokenizer
 
-# A query with more different terms is treated as a text, in which repeated words matter. Half or twice as many perform
-# alike on public data sets (benchmarks/quality.py).
-MAX_QUESTION_TERMS = 64
+# A query with more different terms is treated as a text, in which repeated words matter. With twice as many, abstracts
+# are ranked worse by two points, and no public data set better by more than noise (benchmarks/quality.py).
+MAX_QUESTION_TERMS = 32
 
 
 class Formula(Record):
@@ -37,6 +37,9 @@ class Formula(Record):
 
 
 BM25 = Formula(k1=1.5, b=0.75)
+# A document answers a question by having all of its words; that it repeats one of them says less. Whichever public data
+# set is left out, this k1 is the best of 0.6 to 1.5 on the others (benchmarks/quality.py).
+EARLY_SATURATION = Formula(k1=0.8, b=0.75)
 BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
 
 
@@ -164,6 +167,10 @@ class Ranking(Record):
             if not 0 <= alone < inf:
                 raise InputError(f"The weight of field {name!r} alone must be at least 0, not {alone!r}.")
 
+    def most_per_word(self, documents: int) -> float:
+        """Return the most that a word can add to a score in one field: it is rare, and often repeated."""
+        return (self.formula.k1 + 1) * log(documents + 2)
+
     def readers(self) -> list[Callable[[str], list[str]]]:
         """Return for each field the function that splits its text into words."""
         return [self.reading.get(name, self.tokenizer.words) for name in self.fields]
@@ -207,4 +214,4 @@ def _build_ranking(name: str) -> Ranking:
     # alone between 0.5 and 1, no data set of benchmarks/quality.py differs by more than noise.
     tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)
     fields = {"title": 1.0, "text": 1.0}
-    return Ranking("default-3", tokenizer, fields, per_field_length=True, alone={"title": 0.75})
+    return Ranking("default-3", tokenizer, fields, EARLY_SATURATION, per_field_length=True, alone={"title": 0.75})

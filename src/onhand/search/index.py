@@ -10,7 +10,14 @@ from onhand.document import EVERYTHING, Document, Filter, Match, from_microsecon
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError, StoreError
 from onhand.record import Record
 from onhand.search.result import Hit, Layer, SearchResult
-from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
+from onhand.search.validation import (
+    check_min_score,
+    validate_document,
+    validate_filter,
+    validate_id,
+    validate_query,
+    validate_vector,
+)
 from onhand.store.store import Entry, Excerpt, PassageCounts, passes
 from onhand.store.vectors import join_vectors, split_vectors
 from onhand.text import count_lines
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from onhand.document import Contribution
     from onhand.embed.embedder import Embedder, Kind
     from onhand.search.fusion import Fused
+    from onhand.search.known_items import KnownItems
     from onhand.store.store import Damage, Store
 
 DEFAULT_LIMIT = 10
@@ -67,11 +75,14 @@ class Stats(Record):
     embedder: Mapping[str, str]  # the one that made the vectors; empty if there are none
     semantic: str  # "ready", or why search by meaning is not available
     passages: PassageCounts = PassageCounts()
+    semantic_weight: float = 1.0  # of meaning beside words, in fused searches
+    known_items: KnownItems | None = None  # what that weight was measured on
 
 
 class Index:
     """Documents that can be searched by keyword, by meaning, by filter, or by keyword and meaning fused.
 
+    `semantic_weight` is the weight of meaning in fused searches; None measures it when documents are put.
     `unavailable` is the error message for searches by meaning if there is no embedder. Only documents that pass
     `embeds` are embedded; others are found by their words. Of a document that is longer than `max_passages`, the rest
     has no vector; with a maximum of 1, documents are not divided, and a vector represents the beginning.
@@ -84,11 +95,13 @@ class Index:
         unavailable: str | None = None,
         embeds: Filter = EVERYTHING,
         max_passages: int = MAX_PASSAGES,
+        semantic_weight: float | None = 1.0,
     ) -> None:
         self.store = store
         self.embedder = embedder
         self.max_passages = max_passages
         self._embeds = embeds
+        self._semantic_weight = semantic_weight
         self._unavailable = (
             unavailable or "This index was opened without an embedder. Open it with one, or search by keyword."
         )
@@ -117,7 +130,10 @@ class Index:
             valid = document if checked else validate_document(document)
             waiting[valid.id] = valid
             size += self._count_passages(valid)
-        return self._write(waiting, written, on_progress) if waiting else written
+        written = self._write(waiting, written, on_progress) if waiting else written
+        if written.added or written.changed:
+            self._measure_layers()
+        return written
 
     def delete(self, ids: Collection[str]) -> int:
         """Delete documents, and return how many there were."""
@@ -136,15 +152,28 @@ class Index:
         filter: Filter = EVERYTHING,
         limit: int = DEFAULT_LIMIT,
         offset: int = 0,
+        min_score: float | None = None,
         *,
         explain: bool = True,
     ) -> SearchResult:
-        """Return the documents with the best BM25 scores; without `explain`, the hits do not list their terms."""
+        """Return the documents with the best BM25 scores, at least `min_score`.
+
+        Without `explain`, the hits do not list their terms.
+        """
         query, filter = validate_query(query), validate_filter(filter)
+        least = None if min_score is None else check_min_score(min_score, 0.0)
         with self.store.snapshot():
             matches = self.store.keyword(query, filter, _depth(limit, offset), explain=explain)
-            ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
-            return self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter))
+            found = [match for match in matches if least is None or match.score >= least]
+            ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(found, 1)]
+            result = self._result(
+                ranked,
+                query,
+                limit,
+                offset,
+                lambda: _explain_low(matches[0], least) if matches else self._explain_no_words(query, filter),
+            )
+            return result._replace(min_score=least)
 
     def semantic(
         self,
@@ -193,15 +222,16 @@ class Index:
         offset: int = 0,
         method: str = "scores",
         weights: Mapping[str, float] | None = None,
+        min_score: float | str | None = AS_DECLARED,
         *,
-        weak: bool = False,
         explain: bool = True,
     ) -> SearchResult:
         """Fuse keyword and semantic search into scores from 0 to 1; without an embedder, search by keyword and note it.
 
         The method "scores" adds what each layer says about a document, so scores can be compared between queries, and a
-        filter changes neither scores nor order. If none of the best hits has enough in common with the query, nothing
-        is found; with `weak`, they are returned all the same. "rrf" adds reciprocal ranks. Each layer is ranked once.
+        filter changes neither scores nor order. By default, nothing is found if none of the best hits has enough in
+        common with the query; a number as `min_score` cuts hits below it instead, and None cuts none. "rrf" adds
+        reciprocal ranks. Each layer is ranked once.
         """
         from onhand.search import fusion
 
@@ -209,6 +239,7 @@ class Index:
         if method not in fusion.METHODS:
             raise InputError(f"method must be {' or '.join(map(repr, fusion.METHODS))}, not {method!r}.")
         _depth(limit, offset)
+        least = None if min_score in (None, AS_DECLARED) else check_min_score(min_score, 0.0, 1.0)
         vector, notes = self._query_vector(query)
         with self.store.snapshot():
             layers = self._layers(query, vector, filter, FUSED_DEPTH)
@@ -218,10 +249,20 @@ class Index:
             else:
                 fused, layers = self._fuse_scores(query, vector, layers, weights)
             scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
-            if method == "scores" and vector and fused and not weak and not self._has_evidence(query, fused, scores):
+            is_judged = method == "scores" and vector is not None and min_score == AS_DECLARED
+            if is_judged and fused and not self._has_evidence(query, fused, scores):
                 return SearchResult((), _explain_weak(fused[0].id), notes)
-            ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
-            result = self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter), vector)
+            found = [one for one in fused if least is None or one.score >= least]
+            ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in found]
+            result = self._result(
+                ranked,
+                query,
+                limit,
+                offset,
+                lambda: _explain_low(fused[0], least) if fused else self._explain_no_words(query, filter),
+                vector,
+            )
+            result = result._replace(min_score=least)
             result = result._replace(hits=self.explain_hits(result.hits, query)) if explain else result
             notes += self._missing_vectors_note() if vector else ()
         if is_cut and not result.more:
@@ -264,8 +305,15 @@ class Index:
         except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
         with self.store.snapshot():
-            documents, vectors = self.store.count(), self.store.vectors()
-            return Stats(documents, vectors, self._stored_fingerprint(), semantic, self.store.passages())
+            return Stats(
+                self.store.count(),
+                self.store.vectors(),
+                self._stored_fingerprint(),
+                semantic,
+                self.store.passages(),
+                self._read_semantic_weight(),
+                self._read_known_items(),
+            )
 
     def check(self) -> list[Damage]:
         """Return everything in the store that is not as it was written."""
@@ -296,6 +344,8 @@ class Index:
                 done += len(documents)
                 if on_progress:
                     on_progress(done)
+        if done:
+            self._measure_layers(again=True)
         return done
 
     def _batches(self, ids: Iterable[str]) -> Iterator[list[Document]]:
@@ -382,6 +432,30 @@ class Index:
         texts = divide_document(document, len(vectors)).texts
         return dict(zip(texts, vectors, strict=True)) if len(texts) == len(vectors) else {}
 
+    def _measure_layers(self, again: bool = False) -> None:
+        """Measure how well each layer finds these documents, unless that is known."""
+        if self.embedder is None or self._semantic_weight is not None:
+            return
+        from onhand.search.known_items import is_due, measure_layers, sample_documents
+        from onhand.store.memory import MemoryStore
+
+        documents = self.store.count(self._embeds)
+        if is_due(None if again else self._read_known_items(), documents):
+            index = Index(MemoryStore(self.store.ranking), self.embedder)
+            if known := measure_layers(index, sample_documents(self.store, self._embeds), documents):
+                self.store.set_facts(known.as_facts())
+
+    def _read_known_items(self) -> KnownItems | None:
+        from onhand.search.known_items import read_known_items
+
+        return read_known_items(self.store.facts())
+
+    def _read_semantic_weight(self) -> float:
+        if self._semantic_weight is not None:
+            return self._semantic_weight
+        known = self._read_known_items()
+        return known.semantic_weight if known else 1.0
+
     def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
         """Return the vector of a query, or None, and a note if it cannot be embedded."""
         try:
@@ -423,7 +497,8 @@ class Index:
         if vector is not None and (unscored := by_words - by_meaning):
             scored = self.store.nearest(vector, EVERYTHING, len(unscored), None, unscored)
             layers = {**layers, "semantic": _sort_matches(layers["semantic"] + scored)}
-        return fusion.add_scores(layers, self.store.count(), weights), layers
+        weights = weights or {"semantic": self._read_semantic_weight()}
+        return fusion.add_scores(layers, self.store.ranking.most_per_word(self.store.count()), weights), layers
 
     def _has_evidence(self, query: str, fused: Sequence[Fused], scores: Mapping[str, Mapping[str, float]]) -> bool:
         """Return whether one of the best documents has enough in common with a query to be called found."""
@@ -538,12 +613,8 @@ class Index:
         return tuple(filter(None, (advice, self.store.passages().describe_left_out())))
 
     def _resolve_min_score(self, min_score: float | str | None) -> float | None:
-        if min_score is None or isinstance(min_score, int | float):
-            if min_score is not None and not -1 <= min_score <= 1:
-                raise InputError(f"min_score must be a cosine from -1 to 1, not {min_score}.", "min_score")
-            return min_score
         if min_score != AS_DECLARED:
-            raise InputError(f"min_score must be a number or None, not {min_score!r}.", "min_score")
+            return None if min_score is None else check_min_score(min_score, -1.0, 1.0)
         declared = self.embedder.min_score if self.embedder else None
         return DEFAULT_MIN_SCORE if declared is None else declared
 
@@ -562,6 +633,10 @@ class Index:
         if self.store.count(filter):
             return None
         return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
+
+
+def _explain_low(best: Match | Fused, least: float | None) -> str:
+    return f"no score reaches {least}; the best, {best.score:.4f}, is that of {best.id[:200]!r}: lower min_score"
 
 
 def _explain_weak(best_id: str) -> str:

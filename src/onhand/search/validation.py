@@ -310,3 +310,13 @@ def _is_plain_metadata(metadata: dict[Any, Any]) -> bool:
 def _abbreviate(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+def check_min_score(min_score: object, least: float, most: float | None = None) -> float:
+    """Return a minimum score; raise InputError if it is not a number in the range of scores."""
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float):
+        raise InputError(f"min_score must be a number or None, not {min_score!r:.60}.", "min_score")
+    if not (least <= min_score and (most is None or min_score <= most)):
+        allowed = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+        raise InputError(f"min_score must be {allowed}, not {min_score}.", "min_score")
+    return float(min_score)

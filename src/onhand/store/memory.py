@@ -46,6 +46,10 @@ class MemoryStore:
         self._facts: dict[str, str] = {}
         self._generation = 0
 
+    @property
+    def ranking(self) -> Ranking:
+        return self._ranking
+
     def snapshot(self) -> MemoryStore:
         return self
 
@@ -209,6 +213,10 @@ class MemoryStore:
         self._vectors.clear()
         self._passages.clear()
         self._left_out.clear()
+        self._facts |= facts
+
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        self._generation += 1
         self._facts |= facts
 
     def facts(self) -> dict[str, str]:

@@ -92,6 +92,10 @@ class SqliteStore:
             self._connect()
         _STORES.add(self)
 
+    @property
+    def ranking(self) -> Ranking:
+        return self._ranking
+
     def upsert(
         self,
         entries: Sequence[Entry],
@@ -307,6 +311,10 @@ class SqliteStore:
             connection.execute("DELETE FROM vectors")
             connection.execute("UPDATE documents SET passages = 0, left_out = 0 WHERE passages")
             write_facts(connection, {**facts, **new_vector_token()})
+
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        with self._writing() as connection:
+            write_facts(connection, facts)
 
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from onhand.document import Contribution, Document, Filter, Match
+    from onhand.lexical.scoring import Ranking
 else:
     Protocol = object  # a cold search must not import `typing`
 
@@ -203,6 +204,10 @@ class Store(Protocol):
     A filter is part of the search and is never applied to a list that was already cut. Equal scores are ordered by id.
     """
 
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking of `keyword`."""
+
     def snapshot(self) -> AbstractContextManager[object]:
         """Return a context in which every call sees the same state, whatever other processes write."""
 
@@ -303,6 +308,9 @@ class Store(Protocol):
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         """Delete all vectors, and store facts about the embedder of the next ones."""
+
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        """Store facts in place of those with the same names."""
 
     def facts(self) -> dict[str, str]:
         """Return the facts that were stored with the documents."""

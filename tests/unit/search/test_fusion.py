@@ -3,20 +3,22 @@
 from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from math import inf, log, nan
+from math import inf, nan
 
 import pytest
 
 from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.embed.embedder import Kind
 from onhand.errors import InputError
+from onhand.lexical.scoring import get_ranking
 from onhand.search.fusion import WORDS_PER_COSINE, Fused, add_scores, has_evidence, reciprocal_rank
 from onhand.search.index import FUSED_DEPTH, Index
 from onhand.store.memory import MemoryStore
 from requirements import requirement
 
 DOCUMENTS = 1000
-ONE = WORDS_PER_COSINE * log(DOCUMENTS + 2)  # the keyword score that weighs as much as a cosine of 1
+MOST_PER_WORD = get_ranking().most_per_word(DOCUMENTS)
+ONE = WORDS_PER_COSINE * MOST_PER_WORD  # the keyword score that weighs as much as a cosine of 1
 
 
 def matches(**scores: float) -> list[Match]:
@@ -26,7 +28,7 @@ def matches(**scores: float) -> list[Match]:
 def fuse(
     keyword: Sequence[Match], semantic: Sequence[Match], weights: Mapping[str, float] | None = None
 ) -> list[Fused]:
-    return add_scores({"keyword": keyword, "semantic": semantic}, DOCUMENTS, weights)
+    return add_scores({"keyword": keyword, "semantic": semantic}, MOST_PER_WORD, weights)
 
 
 def ids(fused: Sequence[Fused]) -> list[str]:
@@ -88,7 +90,7 @@ def test_the_score_of_a_document_does_not_depend_on_what_else_was_found() -> Non
 @requirement("search.fused")
 def test_evidence_is_measured_against_the_size_of_the_corpus() -> None:
     layers = {"keyword": matches(said=30), "semantic": matches(near=0.7, far=0.1)}
-    small, large = (add_scores(layers, documents) for documents in (50, 1_000_000))
+    small, large = (add_scores(layers, get_ranking().most_per_word(documents)) for documents in (50, 1_000_000))
     assert (ids(small)[0], ids(large)[0]) == ("said", "near")
 
 
@@ -264,7 +266,7 @@ def test_a_query_that_has_nothing_in_common_with_any_document_finds_nothing_and_
         result = index.fused(query)
         assert result.hits == ()
         assert "nothing has enough in common with the query" in str(result.reason)
-        assert len(index.fused(query, weak=True).hits) == 2
+        assert len(index.fused(query, min_score=None).hits) == 2
     assert index.fused("bread", Filter(author=("nobody",))).reason == "no document passes the filter"
     assert [hit.document_id for hit in index.fused("tempest and storm", limit=1)] == ["wind"]
     assert [hit.document_id for hit in index.fused("parts", limit=1)] == ["motor"]

@@ -377,6 +377,28 @@ def test_a_least_score_that_is_not_a_cosine_is_refused(store: Store, least: Any)
         indexed(store, Toy()).semantic("forecast", EVERYTHING, 10, least)
 
 
+@requirement("search.min-score")
+def test_every_search_leaves_out_hits_below_a_least_score_and_says_which_was_best(store: Store) -> None:
+    index = indexed(store, Toy())
+    searches: list[Callable[..., Any]] = [
+        lambda least: index.keyword("forecast", min_score=least),
+        lambda least: index.fused("forecast", min_score=least),
+    ]
+    for search in searches:
+        every = search(None)
+        best = every.hits[0]
+        assert every.min_score is None
+        kept = search(best.score)
+        assert kept.min_score == best.score
+        assert [hit for hit in every.hits if hit.score >= best.score] == list(kept.hits)
+        above = min(best.score + 0.01, 1.0) if best.score < 1 else best.score + 0.01
+        assert search(above).hits == ()
+        assert f"the best, {best.score:.4f}, is that of {best.document_id!r}" in search(above).reason
+        for wrong in (-0.1, NAN, "0.5", True):
+            with pytest.raises(InputError, match="min_score"):
+                search(wrong)
+
+
 def test_an_unknown_way_of_fusing_is_refused(store: Store) -> None:
     with pytest.raises(InputError, match="'scores' or 'rrf', not 'sum'"):
         indexed(store, Toy()).fused("forecast", method="sum")
