@@ -30,7 +30,7 @@ FLOORS_WITH_MEANING = {
     "bfcl": 0.86,
     "livemcpbench": 0.40,
     "metatool": 0.81,
-    "restbench_tmdb": 0.49,
+    "restbench_tmdb": 0.47,
     "sealtools_in": 0.93,
     "toolalpaca": 0.91,
 }
