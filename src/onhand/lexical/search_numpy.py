@@ -509,8 +509,9 @@ class NumpyTerm:
 
     def _scores_at(self, places: Array, docnums: Array) -> Array:
         """Return the scores of these documents with the frequencies at these positions of its posting."""
-        if self._scores is not None:
-            return self._scores[places]
+        known = self.exact if self._scores is None else self._scores
+        if known is not None:
+            return known[places]
         return self._weights.score(self.idf, docnums, [own[places] for own in self.counts])
 
 
