@@ -57,7 +57,7 @@ class PassageCounts(Record):
         documents = "1 document has" if self.cut_documents == 1 else f"{self.cut_documents:,} documents have"
         return (
             f"{documents} more passages than are embedded: {self.left_out_bytes:,} bytes at the end are found by words "
-            "but not by meaning (documents.max_passages)"
+            "but not by meaning. To embed them, raise documents.max_passages and run `onhand docs reembed`"
         )
 
 
