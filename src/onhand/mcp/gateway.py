@@ -114,6 +114,7 @@ class _Request(NamedTuple):
 
 
 _REQUEST: ContextVar[_Request] = ContextVar("request")  # on whose behalf a call tool runs
+_IS_STRUCTURED: ContextVar[bool] = ContextVar("is_structured", default=True)  # whether JSON of a search will be sent
 
 
 class GatewayTools:
@@ -158,13 +159,16 @@ class GatewayTools:
         await self._upstreams.wait_until_listed()
         relevant = self._upstreams.discover_relevant(query.strip(), limit)
         found = relevant.tools._replace(notes=(*relevant.tools.notes, *self._unsearched_servers(relevant.tools)))
+        text = self._render_search(found, relevant)
+        if not _IS_STRUCTURED.get():
+            return Output(text)
         answer = GatewaySearchAnswer(
             *search_answer(found, MAX_DESCRIPTION_CHARS),
             tuple(_address_of(hit.document_id) for hit in relevant.resources[:OTHER_LIMIT]),
             tuple(_address_of(hit.document_id) for hit in relevant.prompts[:OTHER_LIMIT]),
             {hit.name: _call_tool_of(hit.tool) for hit in found.hits},
         )
-        return Output(self._render_search(found, relevant), answer)
+        return Output(text, answer)
 
     async def describe(self, name: str) -> Output[ToolDefinition]:
         """Return the full definition of a tool."""
@@ -358,8 +362,13 @@ class Gateway(ProxySurface):
                 return _failure(error)
             finally:
                 _REQUEST.reset(token)
-        (result,) = await self.tools.dispatch([Call(tool.name, params.arguments)])
-        return to_call_result(result, tool, ctx.protocol_version, self.sends_structured(params))
+        is_structured = self.sends_structured(params)
+        setting = _IS_STRUCTURED.set(is_structured)
+        try:
+            (result,) = await self.tools.dispatch([Call(tool.name, params.arguments)])
+        finally:
+            _IS_STRUCTURED.reset(setting)
+        return to_call_result(result, tool, ctx.protocol_version, is_structured)
 
     async def forward_call(
         self, ctx: RequestContext, params: types.CallToolRequestParams, kind: str = ""
