@@ -78,7 +78,8 @@ def _add_search(parser: Parser, verb: str) -> None:
     )
     parser.add_argument("--page-token", metavar="TOKEN", help="continue after the page that printed this token")
     if verb != "filter":
-        parser.add_argument("--min-score", metavar="X", type=_min_score, help="the lowest score of a hit, or 'none'")
+        kind = _least_keyword_score if verb == "keyword" else _min_score
+        parser.add_argument("--min-score", metavar="X", type=kind, help="the lowest score of a hit, or 'none'")
     if verb == "filter":
         parser.add_argument("--order-by", metavar="FIELDS", help="sort by fields, such as 'created_time desc, title'")
     parser.add_argument("--explain", action="store_true", help="show the rank and score of each hit in each layer")
@@ -327,7 +328,13 @@ _VERBS = {"get": _get, "delete": _delete, "stats": _stats, "check": _check, "ree
 
 
 def _min_score(text: str) -> float | str:
-    return text if text == "none" else parse_decimal(text, lambda score: score >= 0, "a number from 0 on, or 'none'")
+    return (
+        text if text == "none" else parse_decimal(text, lambda score: 0 <= score <= 1, "a number from 0 to 1 or 'none'")
+    )
+
+
+def _least_keyword_score(text: str) -> float | str:
+    return text if text == "none" else parse_decimal(text, lambda score: score >= 0, "a number from 0 on or 'none'")
 
 
 def run_import(project: Project, arguments: argparse.Namespace) -> int:
