@@ -23,7 +23,10 @@ from requirements import requirement
 
 TOKENS = {"ALL": "token-for-all-0123456789", "RED": "token-for-red-0123456789", "BLUE": "token-for-blue-0123456789"}
 UPSTREAMS = str(rawmcp.ROOT / "tests" / "upstreams.py")
+# Words alone are compared, because what an invented name means differs from what an existing one does.
 CONFIG = """
+[mcp]
+embedder = "none"
 [serve]
 token_env = "ALL"
 [profiles.red]

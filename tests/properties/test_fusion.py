@@ -4,12 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.document import Match
+from onhand.lexical.scoring import get_ranking
 from onhand.search.fusion import Fused, add_scores, reciprocal_rank
 from requirements import requirement
 
 ids = st.text("abcdefgh", min_size=1, max_size=2)
 bm25 = st.dictionaries(ids, st.floats(1e-6, 500), max_size=30)
 cosines = st.dictionaries(ids, st.floats(-1, 1), max_size=30)
+most_per_word = st.integers(0, 10**9).map(get_ranking().most_per_word)  # of an index with so many documents
 weights = st.none() | st.fixed_dictionaries({"keyword": st.floats(0.01, 10), "semantic": st.floats(0, 10)})
 
 
@@ -25,12 +27,12 @@ def seen(fused: list[Fused]) -> list[tuple[str, float]]:
 
 
 @requirement("search.fused-explains", "search.ties-are-deterministic")
-@given(bm25, cosines, st.integers(0, 10**9), weights)
+@given(bm25, cosines, most_per_word, weights)
 def test_every_candidate_is_ranked_once_with_a_score_from_0_to_1(
-    keyword: dict[str, float], semantic: dict[str, float], documents: int, weigh: dict[str, float] | None
+    keyword: dict[str, float], semantic: dict[str, float], most: float, weigh: dict[str, float] | None
 ) -> None:
     layers = layers_of(keyword, semantic)
-    for fused in (add_scores(layers, documents, weigh), reciprocal_rank(layers, weigh)):
+    for fused in (add_scores(layers, most, weigh), reciprocal_rank(layers, weigh)):
         assert {one.id for one in fused} == keyword.keys() | semantic.keys()
         assert len(fused) == len(keyword.keys() | semantic.keys())
         assert all(0 <= one.score <= 1 for one in fused)
@@ -41,23 +43,23 @@ def test_every_candidate_is_ranked_once_with_a_score_from_0_to_1(
 
 
 @requirement("search.fused", "search.fused-filter-changes-nothing")
-@given(bm25, cosines, st.integers(1, 10**6), st.sets(ids))
+@given(bm25, cosines, most_per_word, st.sets(ids))
 def test_scores_and_order_under_a_filter_are_those_without_it(
-    keyword: dict[str, float], semantic: dict[str, float], documents: int, passing: set[str]
+    keyword: dict[str, float], semantic: dict[str, float], most: float, passing: set[str]
 ) -> None:
     whole = layers_of(keyword, semantic)
     filtered = {name: [match for match in matches if match.id in passing] for name, matches in whole.items()}
-    everywhere = seen(add_scores(whole, documents))
-    assert seen(add_scores(filtered, documents)) == [pair for pair in everywhere if pair[0] in passing]
+    everywhere = seen(add_scores(whole, most))
+    assert seen(add_scores(filtered, most)) == [pair for pair in everywhere if pair[0] in passing]
 
 
 @requirement("search.fused")
-@given(bm25, cosines, st.integers(1, 10**6))
+@given(bm25, cosines, most_per_word)
 def test_what_is_better_in_both_layers_is_never_worse_in_the_fused_one(
-    keyword: dict[str, float], semantic: dict[str, float], documents: int
+    keyword: dict[str, float], semantic: dict[str, float], most: float
 ) -> None:
     layers = layers_of(keyword, semantic)
-    score = dict(seen(add_scores(layers, documents)))
+    score = dict(seen(add_scores(layers, most)))
     both = sorted(keyword.keys() & semantic.keys())
     for better in both:
         for worse in both:

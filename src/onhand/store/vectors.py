@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from _operator import mul  # what `operator` exports, without its Python part
-from array import array
 from math import isfinite
 
 from onhand.errors import EmbedderError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Iterable, Sequence
     from typing import TypeVar
 
@@ -28,8 +28,8 @@ def join_vectors(vectors: Sequence[array[float]]) -> array[float]:
     """Return vectors one after the other."""
     if len(vectors) == 1:
         return vectors[0]
-    joined = array("f")
-    for vector in vectors:
+    joined = vectors[0][:]
+    for vector in vectors[1:]:
         joined.extend(vector)
     return joined
 
@@ -130,6 +130,8 @@ def encode_vector(vector: array[float]) -> bytes:
 
 def decode_vector(data: bytes) -> array[float]:
     """Return the numbers that `encode_vector` wrote."""
+    from array import array  # here, because a search by words alone does not need it
+
     vector = array("f", data)
     if sys.byteorder == "big":
         vector.byteswap()

@@ -204,9 +204,10 @@ class Registry:
         # Every call takes its ticket before the first one starts, which keeps a turn in order.
         prepared = [self._prepare(call, turn, handler, view) for call in calls]
         runs = {i: run for i, run in enumerate(prepared) if isinstance(run, _Run)}
-        tasks = {i: asyncio.ensure_future(self._run(run, waiting)) for i, run in runs.items()}
-        if on_result:
-            _report_each(prepared, tasks, on_result)
+        tasks = {i: asyncio.ensure_future(self._run_and_report(i, run, waiting, on_result)) for i, run in runs.items()}
+        for i, refused in enumerate(prepared):
+            if on_result and isinstance(refused, Result):
+                on_result(i, refused)
         try:
             running = {*tasks.values()}
             while running:
@@ -250,6 +251,14 @@ class Registry:
         except Exception as error:
             manual = view.manual(tool.name) if view else ""
             return _failed_result(call, _explain_error(tool, error) + f"\n{manual}" * bool(manual))
+
+    async def _run_and_report(
+        self, place: int, run: _Run, waiting: _Waiting, on_result: Callable[[int, Result], None] | None
+    ) -> Result:
+        result = await self._run(run, waiting)
+        if on_result:  # here, so that whoever sees the task done knows that its result has been reported
+            on_result(place, result)
+        return result
 
     async def _run(self, run: _Run, waiting: _Waiting) -> Result:
         handler = _RunningHandler(self, run, run.gate, _running.get())
@@ -315,23 +324,6 @@ async def _wait_for_turn(run: _Run, waiting: _Waiting) -> bool:
     if run.ticket.is_inside and waiting.on_wait:
         waiting.on_wait("")
     return run.ticket.is_inside
-
-
-def _report_each(
-    prepared: "Sequence[_Run | Result]",
-    tasks: "Mapping[int, asyncio.Task[Result]]",
-    on_result: Callable[[int, Result], None],
-) -> None:
-    for place, refused in enumerate(prepared):
-        if isinstance(refused, Result):
-            on_result(place, refused)
-    for place, task in tasks.items():
-        task.add_done_callback(partial(_report_result, on_result, place))
-
-
-def _report_result(on_result: Callable[[int, Result], None], place: int, task: "asyncio.Task[Result]") -> None:
-    if not task.cancelled() and task.exception() is None:
-        on_result(place, task.result())
 
 
 def _run_alone(dispatch: Coroutine[Any, Any, list[Result]]) -> list[Result]:

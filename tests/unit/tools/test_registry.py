@@ -525,6 +525,25 @@ def test_each_result_is_told_as_soon_as_it_is_there_with_the_place_of_its_call()
     assert [result.text for result in results[:2]] == ["one", "two"]
 
 
+@requirement("tools.results-stand-in-call-order")
+def test_every_result_has_been_reported_when_the_calls_of_a_turn_are_over() -> None:
+    """Calls that end at the same moment are the case that went wrong, so they do, many times."""
+
+    async def main() -> None:
+        for _ in range(20):
+            together = threading.Barrier(7)
+
+            def meet(_: dict[str, Any], together: threading.Barrier = together) -> str:
+                return str(together.wait(60))
+
+            reported: dict[int, Result] = {}
+            registry = Registry([tool("meet", meet, read_only=True, timeout_s=90)])
+            results = await registry.dispatch([Call("meet")] * 7, on_result=reported.__setitem__)
+            assert [reported[place] for place in range(7)] == results
+
+    asyncio.run(main())
+
+
 def test_an_error_may_say_the_same_to_programs() -> None:
     def handler(arguments: dict[str, Any]) -> str:
         raise ToolError("no such thing", arguments["say"] if "say" in arguments else {"bad": object()})
