@@ -126,8 +126,8 @@ def test_a_program_that_hangs_takes_nobody_elses_turn(behind: Behind) -> None:
     async def main() -> None:
         async with Upstreams([*hanging, behind("good", "plain")]) as registry:
             registry.wake()
-            await until(lambda: bool(registry.listing("good").tools))
-            assert registry.pending() == ("hangs0", "hangs1", "hangs2")
+            await until(lambda: registry.pending() == ("hangs0", "hangs1", "hangs2"))
+            assert registry.listing("good").tools
 
     anyio.run(main)
 
