@@ -104,9 +104,9 @@ def test_a_server_that_someone_needs_does_not_wait_for_its_turn(behind: Behind, 
         async with registry:
             with registry._throttle.request():
                 registry.wake()
-                await until(lambda: bool(registry.listing("first").tools))
+                await until(lambda: registry.pending() == ("second", "third", "fourth"))
+                assert registry.listing("first").tools
                 assert log.read_text() == "listed\n"
-                assert registry.pending() == ("second", "third", "fourth")
                 assert text_of(await registry.execute("first__echo", {})) == "yes"  # type: ignore[arg-type]
                 assert await registry.connect(["third"]) == {}
                 await registry.wait_until_listed("fourth__echo")  # nobody else is waited for
@@ -172,8 +172,8 @@ def test_a_call_to_a_server_that_waits_for_its_turn_waits_for_it_however_late(be
         async with Client(build_server(Gateway(registry)), cache=None) as client:
             with registry._throttle.request(), anyio.fail_after(60):
                 await client.list_tools()
-                await until(lambda: bool(registry.listing("a").tools))
-                assert registry.pending() == ("b",)
+                await until(lambda: registry.pending() == ("b",))
+                assert registry.listing("a").tools
                 registry._search_until = anyio.current_time()  # the first search is long over
                 echo = {"name": "b__echo", "arguments": {"text": "late"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "late"
