@@ -406,7 +406,7 @@ class Gateway(ProxySurface):
         if isinstance(result, types.InputRequiredResult):
             return result
         result = sanitize_message(result)  # before it is measured
-        if not is_direct:
+        if result.is_error and not is_direct:
             result = explain_refusal(result, catalog_tool(route.tool, route.key), arguments)
         is_checked = is_direct and route.tool.output_schema is not None
         return self.outputs.cut(result, self.upstreams.server(route.key).max_output_bytes, is_checked)
@@ -570,7 +570,7 @@ def explain_refusal(
 
     The server decides what it accepts; the model that called the tool has seen at most its signature.
     """
-    problem = _find_problem(found, arguments) if result.is_error else ""
+    problem = _find_problem(found, arguments)
     if not problem:
         return result
     advice = f"{problem}\nFull definition: {render_definition(found).rstrip()}"
