@@ -67,6 +67,19 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def refused(where: Path, environ: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    """`onhand serve` where it ends at once, because it cannot serve this."""
+    return subprocess.run(
+        [sys.executable, "-m", "onhand", "serve", *words],
+        cwd=where,
+        env=environ,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
 @contextmanager
 def served(where: Path, environ: dict[str, str], *words: str) -> Iterator[Server]:
     process = subprocess.Popen(
@@ -134,15 +147,7 @@ def test_a_worker_that_was_killed_starts_again_and_none_outlives_a_killed_parent
 def test_what_workers_cannot_serve_is_said_once(
     project: Path, quiet: dict[str, str], words: list[str], said: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "onhand", "serve", *words],
-        cwd=project,
-        env=quiet,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = refused(project, quiet, *words)
     assert done.returncode in (1, 2)
     assert done.stderr.count(said) == 1
 
@@ -150,15 +155,7 @@ def test_what_workers_cannot_serve_is_said_once(
 @requirement("grpc.workers")
 def test_a_port_of_another_server_is_not_shared(project: Path, quiet: dict[str, str]) -> None:
     with served(project, quiet, "--grpc", "127.0.0.1:0", "--workers", "2") as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "onhand", "serve", "--grpc", server.address, "--workers", "2"],
-            cwd=project,
-            env=quiet,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = refused(project, quiet, "--grpc", server.address, "--workers", "2")
     assert done.returncode == 2
     assert "choose another port" in done.stderr
 
@@ -210,14 +207,7 @@ def command_line(pid: int) -> bytes:
 
 @requirement("mcp.http-workers")
 def test_workers_do_not_serve_over_mcp_what_one_process_keeps(project: Path, quiet: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "onhand", "serve", "--http", "127.0.0.1:0", "--workers", "2"],
-        cwd=project,
-        env={**quiet, "ONHAND_SHELL_ENABLED": "true"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    environ = {**quiet, "ONHAND_SHELL_ENABLED": "true"}
+    done = refused(project, environ, "--http", "127.0.0.1:0", "--workers", "2")
     assert done.returncode == 2
     assert "background jobs of the shell" in done.stderr

@@ -334,7 +334,7 @@ def _min_score(text: str) -> float | str:
 
 
 def _least_keyword_score(text: str) -> float | str:
-    return text if text == "none" else parse_decimal(text, lambda score: score >= 0, "a number from 0 on or 'none'")
+    return text if text == "none" else parse_decimal(text, lambda score: score >= 0, "a number of at least 0 or 'none'")
 
 
 def run_import(project: Project, arguments: argparse.Namespace) -> int:
